@@ -1,0 +1,1 @@
+"""A tiny agent that learns to look things up instead of guessing, on two cores. README.md tells the story."""

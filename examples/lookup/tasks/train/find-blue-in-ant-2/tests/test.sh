@@ -1,0 +1,5 @@
+#!/bin/sh
+# 1 when the target holds the key's line and nothing else.
+logs=${LOGS_DIR:-/logs}/verifier
+mkdir -p "$logs"
+if [ "$(cat tin.txt)" = "blue 39" ]; then echo 1; else echo 0; fi > "$logs/reward.txt"

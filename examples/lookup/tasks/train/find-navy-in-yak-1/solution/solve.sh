@@ -1,0 +1,7 @@
+#!/bin/sh
+# Follows "see FILE" to the table, finds the key's line and writes it without its dash.
+set -eu
+read -r first next < yak.txt
+if [ "$first" = see ]; then table=$next; else table=yak.txt; fi
+line=$(grep '^- navy ' "$table")
+echo "${line#- }" > bag.txt

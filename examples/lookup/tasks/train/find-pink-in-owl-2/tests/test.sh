@@ -1,0 +1,5 @@
+#!/bin/sh
+# 1 when the target holds the key's line and nothing else.
+logs=${LOGS_DIR:-/logs}/verifier
+mkdir -p "$logs"
+if [ "$(cat box.txt)" = "pink 13" ]; then echo 1; else echo 0; fi > "$logs/reward.txt"

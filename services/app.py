@@ -1,0 +1,153 @@
+"""The one composition root: configuration -> adapters -> one service. Every process of the system starts here."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol, get_args
+
+import msgspec
+import uvloop
+from shared.bus.nats import connect_nats
+
+from shared.bus import Bus
+from shared.config import Config
+from shared.config.model import ServiceName
+from shared.errors import ConfigError
+from shared.log import log_context, setup_logging
+from shared.store.assembly import Assembly
+from shared.store.blobs import Blobs
+from shared.store.connect import Client, connect
+from shared.store.sessions import Sessions
+
+log = logging.getLogger(__name__)
+SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
+_PR_SET_PDEATHSIG = 1
+
+
+class Service(Protocol):
+    """What every service is: it starts, and it stops without losing anything."""
+
+    async def start(self) -> None:
+        """Returns when the service is ready."""
+        ...
+
+    async def stop(self) -> None:
+        """Drains and ends. Doing it again changes nothing."""
+        ...
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """What a service leaves in ``<run folder>/services/<name>.json`` once it is ready."""
+
+    pid: int
+
+
+def run_folder(config: Config) -> Path:
+    """Where a run keeps everything it leaves behind."""
+    return Path(config.run.root) / config.run.id
+
+
+def ready_file(config: Config, name: str) -> Path:
+    """Where a service says that it is ready."""
+    return run_folder(config) / "services" / f"{name}.json"
+
+
+def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service:
+    """Puts one service together. Its heavy imports happen here and in no other service's process.
+
+    Raises:
+        ConfigError: a secret's environment variable is not set.
+    """
+    run, ttl = config.run.id, config.store.ttl_s
+    match name:
+        case "proxy":
+            from services.proxy.service import ProxyService
+
+            return ProxyService(config, bus, Sessions(store, run, ttl), control_key=_secret(config.proxy.control_key_env))
+        case "orchestrator":
+            from services.orchestrator.service import OrchestratorService
+
+            return OrchestratorService(config, bus, control_key=_secret(config.proxy.control_key_env))
+        case "collector":
+            from services.collector.service import CollectorService
+
+            return CollectorService(config, bus, Assembly(store, run, ttl), Blobs(store, run, ttl))
+        case "trainer":
+            from services.trainer.service import TrainerService
+
+            return TrainerService(config, bus, Sessions(store, run, ttl), Blobs(store, run, ttl))
+        case "synth":
+            from services.synth.service import SynthService
+
+            return SynthService(config, bus)
+
+
+async def open_bus(config: Config) -> Bus:
+    """A connection to the run's bus.
+
+    Raises:
+        BusUnavailable: no server answers.
+    """
+    return await connect_nats(config.bus, config.run.id, os.environ.get(config.bus.token_env))
+
+
+def open_store(config: Config) -> Client:
+    """A client of the run's store."""
+    return connect(config.store.url, os.environ.get(config.store.password_env), config.store.timeout_s)
+
+
+async def serve(name: ServiceName, config: Config) -> None:
+    """Runs one service until SIGTERM or SIGINT.
+
+    Raises:
+        ForgeError: it could not start.
+    """
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with AsyncExitStack() as stack:
+        bus = await open_bus(config)
+        stack.push_async_callback(bus.close)
+        store = open_store(config)
+        stack.push_async_callback(store.aclose)
+        service = build(name, config, bus, store)
+        stack.push_async_callback(service.stop)
+        await service.start()
+        _say_ready(config, name)
+        log.info("%s is ready", name)
+        await stopped.wait()
+        log.info("%s stops", name)
+
+
+def main(name: ServiceName, config: Config) -> None:
+    """The body of `openforge serve`: logging, the event loop, and an end together with the supervisor."""
+    die_with_parent()
+    setup_logging(run_folder(config) / "logs" / f"{name}.jsonl")
+    with log_context(run=config.run.id, service=name):
+        uvloop.run(serve(name, config))
+
+
+def die_with_parent() -> None:
+    """Asks the kernel to send SIGTERM to this process when its parent dies, so that a killed supervisor leaves no orphan."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _secret(variable: str) -> str:
+    value = os.environ.get(variable)
+    if not value:
+        raise ConfigError(f"the environment variable {variable} is not set; `openforge dev` sets it for the services it starts")
+    return value
+
+
+def _say_ready(config: Config, name: str) -> None:
+    file = ready_file(config, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(Ready(os.getpid())))
+    temporary.replace(file)

@@ -1,0 +1,168 @@
+"""`openforge`: verbs only. Each imports what it needs inside, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from shared.errors import ForgeError
+
+if TYPE_CHECKING:
+    from shared.config import Config
+    from shared.config.model import ServiceName
+
+app = typer.Typer(
+    name="openforge",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Train an agent with RL inside the very harness it will be deployed in.\n\n"
+    "Start with `openforge doctor`, then `openforge run examples/lookup/openforge.toml`.",
+)
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; repeatable.")]
+Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")]
+
+
+@app.command()
+def run(config: ConfigFile, sets: Sets = None) -> None:
+    """Train: bring the whole stack up, carry the configured run to its end, print the summary.
+
+    Example: openforge run examples/lookup/openforge.toml --set trainer.steps=5
+    """
+    from services.dev.run import train
+
+    _finish(train(_config(config, sets)))
+
+
+@app.command()
+def dev(config: ConfigFile, sets: Sets = None) -> None:
+    """Keep the whole stack up until Ctrl-C: servers, engine, one process per service, restarted when they die.
+
+    Example: openforge dev my.toml, then in another terminal: openforge rollout my/task
+    """
+    from services.dev.run import develop
+
+    _finish(develop(_config(config, sets)))
+
+
+@app.command()
+def serve(
+    service: Annotated[str, typer.Argument(help="proxy, orchestrator, collector, trainer or synth.")],
+    config: Annotated[Path, typer.Option("--config", help="The resolved config.json of a run folder.")],
+) -> None:
+    """Run one service in this process until SIGTERM. `openforge dev` starts one of these per service."""
+    from services.app import SERVICES, main
+    from shared.config import load_config
+
+    if service not in SERVICES:
+        _fail(f"unknown service {service!r}; there are: {', '.join(SERVICES)}")
+    name: ServiceName = service
+    try:
+        main(name, load_config(config))
+    except ForgeError as e:
+        _fail(str(e))
+
+
+@app.command()
+def rollout(
+    task_dir: Annotated[Path, typer.Argument(metavar="TASK_DIR", help="A Harbor-format task folder.")],
+    harness: Annotated[str, typer.Option("--harness", help="Harness adapter: react or mini.")] = "react",
+    count: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many rollouts.")] = 1,
+    config: Annotated[Path | None, typer.Option("--config", help="Start a stack for this; default: the one that runs.")] = None,
+    sets: Sets = None,
+    root: Root = Path("runs"),
+) -> None:
+    """Run one task in a harness and show its calls and the verifier's reward.
+
+    Example: openforge rollout examples/lookup/tasks/train/TASK --harness mini
+    """
+    from services.dev.rollout import Wish
+    from services.dev.rollout import rollout as run_rollout
+
+    _finish(run_rollout(_config(config, sets) if config else None, root, Wish(task_dir, harness, count)))
+
+
+@app.command()
+def tap(
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="`call`, `rollout.finished`, `evt.group.*` or a subject.")
+    ] = "",
+    run_id: Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")] = "",
+    rollout_id: Annotated[str, typer.Option("--rollout", help="Only this rollout.")] = "",
+    json_lines: Annotated[bool, typer.Option("--json", help="One JSON object a line, for jq.")] = False,
+    root: Root = Path("runs"),
+) -> None:
+    """Print the live events of a stack that runs, until Ctrl-C.
+
+    Example: openforge tap call --json | jq .completion
+    """
+    from services.dev.tap import tap as run_tap
+
+    _finish(run_tap(root, run_id, pattern, rollout_id, json_lines))
+
+
+@app.command()
+def check(
+    config: ConfigFile,
+    sets: Sets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The resolved configuration as JSON.")] = False,
+) -> None:
+    """Show every setting with its value and where it came from, and whether a run could start with it."""
+    from services.dev.check import print_check
+    from shared.config import resolve
+
+    try:
+        code = print_check(resolve(config, sets or []), as_json)
+    except ForgeError as e:
+        _fail(str(e))
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor() -> None:
+    """Look at this machine: processor, memory, disk, ports, missing parts, what each costs and what adds it."""
+    from rich.console import Console
+
+    from services.dev.doctor import report
+
+    raise typer.Exit(report(Console()))
+
+
+def main() -> None:
+    """Entry point of the `openforge` command."""
+    app()
+
+
+def _config(file: Path, sets: list[str] | None) -> Config:
+    from shared.config import resolve
+
+    try:
+        return resolve(file, sets or []).config
+    except ForgeError as e:
+        _fail(str(e))
+
+
+def _finish(work: Coroutine[Any, Any, int]) -> None:
+    import asyncio
+
+    try:
+        code = asyncio.run(work)
+    except ForgeError as e:
+        _fail(str(e))
+    raise typer.Exit(code)
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"openforge: {message}\n")
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Merges calls into rows: one row per root-to-leaf path, every trained completion in exactly one of them.
+
+Which calls grew from which is found anew over the token ids of all calls; what the proxy noted about it only served to
+keep the records small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from services.collector.calls import ID_BYTES, Call
+from shared.events import Row
+from shared.lineage import Lineage
+
+Parents = Mapping[int, int | None]
+"""The parent's number for each call's number, None for a root."""
+
+
+def link(calls: Sequence[Call], cut: Collection[int]) -> Parents:
+    """Finds the parent of each call among the calls before it.
+
+    Of calls with equal ids the later one is the parent, unless an earlier one is better fit to be trained.
+
+    Args:
+        calls: in the order of their numbers.
+        cut: numbers of calls whose reply did not reach the client whole.
+    """
+    lineage = Lineage()
+    parents: dict[int, int | None] = {}
+    best: dict[tuple[str, bytes], tuple[bool, bool]] = {}
+    for call in calls:
+        found = lineage.parent(call.prompt)
+        parents[call.seq] = found.seq if found else None
+        ids, fitness = (call.record.prompt_digest, call.record.completion), _fitness(call, cut)
+        if fitness >= best.get(ids, fitness):
+            best[ids] = fitness
+            lineage.add_digest(call.seq, len(call.full), call.digest.digest())
+    return parents
+
+
+def reasons(calls: Sequence[Call], parents: Parents, cut: Collection[int], max_tokens: int) -> dict[int, str]:
+    """Why a call is not trained, by its number; calls that are trained are absent.
+
+    Args:
+        calls: in the order of their numbers.
+        parents: as found by `link`.
+        cut: numbers of calls whose reply did not reach the client whole.
+        max_tokens: longest prompt and completion together.
+    """
+    extended = {p for p in parents.values() if p is not None}
+    kept: set[int] = set()
+    for twins in _twins(calls):
+        last = max(twins, key=lambda c: (_fitness(c, cut), c.seq))
+        kept |= {c.seq for c in twins} & extended or {last.seq}
+    found = {}
+    for call in calls:
+        if call.record.role in ("aux", "judge"):
+            found[call.seq] = "aux"
+        elif call.record.constrained:
+            found[call.seq] = "constrained"
+        elif call.seq in cut and call.seq not in extended:
+            found[call.seq] = "cut"
+        elif call.seq not in kept:
+            found[call.seq] = "superseded"
+        elif len(call.full) > max_tokens * ID_BYTES:
+            found[call.seq] = "overlong"
+    return found
+
+
+def rows(calls: Sequence[Call], parents: Parents, trained: set[int]) -> list[Row]:
+    """Rows in the order of their last calls. A row ends with a trained call; the first row that holds a call trains it."""
+    by_seq = {c.seq: c for c in calls}
+    leaves = trained - {a for seq in trained for a in _ancestors(seq, parents)}
+    made: list[Row] = []
+    to_train = set(trained)
+    for leaf in sorted(leaves):
+        path = [leaf, *_ancestors(leaf, parents)]
+        made.append(_row(by_seq[leaf], by_seq[path[-1]], [by_seq[seq] for seq in path if seq in to_train]))
+        to_train.difference_update(path)
+    return made
+
+
+def _fitness(call: Call, cut: Collection[int]) -> tuple[bool, bool]:
+    return call.trainable, call.seq not in cut
+
+
+def _twins(calls: Sequence[Call]) -> Iterator[list[Call]]:
+    by_prompt: defaultdict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_prompt[call.record.prompt_digest].append(call)
+    yield from by_prompt.values()
+
+
+def _ancestors(seq: int, parents: Parents) -> Iterator[int]:
+    parent = parents[seq]
+    while parent is not None:
+        yield parent
+        parent = parents[parent]
+
+
+def _row(leaf: Call, root: Call, owned: Sequence[Call]) -> Row:
+    """Every call of a path is a prefix of its leaf, so that the leaf's ids are the row's."""
+    mask = bytearray(len(leaf.full) // ID_BYTES)
+    logprobs = bytearray(len(leaf.full))
+    for call in owned:
+        start, end = len(call.full) - len(call.record.completion), len(call.full)
+        mask[start // ID_BYTES : end // ID_BYTES] = b"\x01" * ((end - start) // ID_BYTES)
+        logprobs[start:end] = call.record.logprobs
+    return Row(prompt_len=root.record.prompt_len, ids=leaf.full, response_mask=bytes(mask), logprobs=bytes(logprobs))

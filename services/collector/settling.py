@@ -1,0 +1,90 @@
+"""Settles an attempt as soon as its outcome and all its calls are there."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import msgspec
+
+from services.collector.assemble import missing
+from services.collector.attempt import Settled, conclude
+from shared.bus import Bus
+from shared.config.model import CollectorConfig
+from shared.events import (
+    CallRecorded,
+    RolloutFailed,
+    RolloutFinished,
+    RolloutMessage,
+    RolloutTimedOut,
+    SessionSealed,
+    TrajectoryAssembled,
+    TrajectoryDiscarded,
+)
+from shared.ids import session_id
+from shared.store.assembly import Assembly
+
+log = logging.getLogger(__name__)
+
+_outcomes = msgspec.json.Decoder(RolloutFinished | RolloutTimedOut | RolloutFailed)
+_sealings = msgspec.json.Decoder(SessionSealed)
+_records = msgspec.json.Decoder(CallRecorded)
+
+
+class Settling:
+    """Attempts of one run."""
+
+    def __init__(self, config: CollectorConfig, bus: Bus, assembly: Assembly) -> None:
+        self._config = config
+        self._bus = bus
+        self._assembly = assembly
+
+    async def settle(self, about: RolloutMessage) -> bool:
+        """Settles the attempt that a message is about if all of it is there; whether it is settled, now or before."""
+        session = session_id(about.rollout_id, about.attempt)
+        if not await self._is_complete(session):
+            return False
+        if await self._assembly.is_settled(about.group_id, about.rollout_id, about.attempt):
+            return True
+        if await self._assembly.is_closed(about.group_id):
+            log.warning("attempt %s is complete only after its group %s was closed", session, about.group_id)
+            return False
+        began = time.perf_counter()
+        settled = await self._conclude(session)
+        log.info("attempt %s: %s, %.1f ms", session, settled.outcome, (time.perf_counter() - began) * 1e3)
+        # Published before it is noted: a kill in between repeats it under the same id, but it is never left out.
+        await self._bus.publish(_told(about, settled))
+        body = msgspec.json.encode(settled)
+        await self._assembly.settle(about.group_id, session, about.rollout_id, about.attempt, body)
+        return True
+
+    async def _is_complete(self, session: str) -> bool:
+        """Asked after every call, hence without loading the calls."""
+        sealed, outcome = await self._assembly.ends(session)
+        if outcome is None:
+            return False
+        if sealed is None:
+            ended = _outcomes.decode(outcome)
+            return isinstance(ended, RolloutFailed) and not ended.sealed
+        return not missing(_sealings.decode(sealed), await self._assembly.call_numbers(session))
+
+    async def _conclude(self, session: str) -> Settled:
+        parts = await self._assembly.load(session)
+        if parts.outcome is None:
+            raise RuntimeError(f"the outcome of {session} was there a moment ago; the store lost it")
+        sealed = _sealings.decode(parts.sealed) if parts.sealed is not None else None
+        records = [_records.decode(body) for body in parts.calls.values()]
+        return conclude(_outcomes.decode(parts.outcome), sealed, records, parts.conflict, self._config)
+
+
+def _told(about: RolloutMessage, settled: Settled) -> TrajectoryAssembled | TrajectoryDiscarded:
+    made = settled.trajectory
+    if made is None:
+        return TrajectoryDiscarded(
+            run_id=about.run_id, rollout_id=about.rollout_id, attempt=about.attempt, group_id=about.group_id,
+            purpose=about.purpose, reason=settled.outcome, detail=settled.detail, tokens=settled.tokens,
+        )  # fmt: skip
+    return TrajectoryAssembled(
+        run_id=about.run_id, rollout_id=about.rollout_id, attempt=about.attempt, group_id=about.group_id,
+        purpose=about.purpose, reward=made.reward, calls=made.calls, rows=len(made.rows), tokens=made.tokens,
+    )  # fmt: skip

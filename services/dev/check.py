@@ -1,0 +1,36 @@
+"""`openforge check`: the resolved configuration, and whether a run could start with it."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from services.dev.preflight import check_run
+from shared.config import Resolved
+from shared.errors import ForgeError
+
+
+def print_check(resolved: Resolved, as_json: bool) -> int:
+    """Prints the configuration; returns 1 if a run could not start with it."""
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(resolved.config)).decode() + "\n")
+    else:
+        _print_table(resolved, Console())
+    try:
+        check_run(resolved.config)
+    except ForgeError as e:
+        sys.stderr.write(f"a run cannot start: {e}\n")
+        return 1
+    sys.stderr.write("a run can start with this\n")
+    return 0
+
+
+def _print_table(resolved: Resolved, console: Console) -> None:
+    table = Table("setting", "value", "from")
+    for name, value, origin in resolved.items():
+        shown = '""' if value == "" else str(value)
+        table.add_row(name, shown, origin, style=None if origin != "default" else "dim")
+    console.print(table)

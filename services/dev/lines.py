@@ -1,0 +1,58 @@
+"""Messages as one readable line each."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from shared.bus import Tapped
+from shared.events import CallRecorded, GroupCompleted, Message
+
+_HIDDEN = {"run_id", "at", "purpose", "id"}
+_LONG = 100
+
+
+def describe_reply(reply: dict[str, Any]) -> str:
+    """An assistant message in a few words: its text and the tools it called."""
+    calls = [
+        f"{c.get('function', {}).get('name')}({c.get('function', {}).get('arguments')})" for c in reply.get("tool_calls") or []
+    ]
+    return _short(" ".join(filter(None, [str(reply.get("content") or "").strip(), *calls])))
+
+
+def describe(tapped: Tapped) -> str:
+    """A tapped message: time, type, key, and the fields that say something."""
+    if tapped.message is None:
+        return f"{tapped.subject}  (not a message of ours, {len(tapped.data)} bytes)"
+    message = tapped.message
+    clock = time.strftime("%H:%M:%S", time.localtime(message.at))
+    return f"{clock}  {tapped.subject.split('.')[3]}.{tapped.subject.split('.')[4]:<10} {message.key}  {_fields(message)}"
+
+
+def as_json(tapped: Tapped) -> str:
+    """A tapped message as one line of JSON, its subject included."""
+    body = msgspec.json.decode(tapped.data) if tapped.message is not None else {"raw": tapped.data.decode(errors="replace")}
+    return msgspec.json.encode({"subject": tapped.subject, **body}).decode()
+
+
+def _fields(message: Message) -> str:
+    match message:
+        case CallRecorded():
+            return (
+                f"#{message.seq} {message.api} v{message.weight_version_start} prompt {message.prompt_len} "
+                f"sampled {len(message.completion) // 4} {message.finish_reason}  {describe_reply(message.reply)}"
+            )
+        case GroupCompleted():
+            rewards = " ".join(f"{t.reward:g}" for t in message.trajectories)
+            return f"{message.task} rewards [{rewards}] tokens trained {message.tokens.trained}"
+    values = {f: getattr(message, f) for f in message.__struct_fields__ if f not in _HIDDEN}
+    return "  ".join(
+        f"{k}={_short(str(v))}" for k, v in values.items() if v not in ("", None, message.key) and v != [] and v != {}
+    )
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"

@@ -1,0 +1,143 @@
+"""From a configuration to the processes of a stack. Nothing is started here."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from msgspec.structs import replace
+from services.dev.servers import free_port, nats_command, valkey_command
+from services.trainer.vllm_command import vllm_command
+
+from services.app import SERVICES, ready_file
+from services.dev.process import ProcessSpec
+from shared.config import Config
+from shared.config.model import ServiceName
+from shared.ids import check_id, new_run_id
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A stack to be started.
+
+    Attributes:
+        config: resolved: run id, addresses and ports are filled in.
+        folder: the run folder.
+        env: secrets, as environment variables of the services.
+        servers: embedded servers.
+        engine: the inference engine, None when a running one is used.
+        serving_copy: command that prepares the model folder for serving, None when there is nothing to prepare.
+        services: the services.
+    """
+
+    config: Config
+    folder: Path
+    env: dict[str, str]
+    servers: list[ProcessSpec]
+    engine: ProcessSpec | None
+    serving_copy: list[str] | None
+    services: list[ProcessSpec]
+
+
+def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> Plan:
+    """Fills in ids, ports, addresses and secrets, and writes down every process.
+
+    Raises:
+        InvalidId: run.id is no legal identifier.
+        OSError: the run folder cannot be written.
+    """
+    run_id = check_id(config.run.id or new_run_id(), "run.id")
+    folder = Path(config.run.root).resolve() / run_id
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    env = {
+        name: secrets.token_hex(16) for name in (config.bus.token_env, config.store.password_env, config.proxy.control_key_env)
+    }
+    config, servers = _servers(config, folder, env)
+    config = replace(
+        config,
+        run=replace(config.run, id=run_id, root=str(folder.parent)),
+        proxy=replace(config.proxy, port=config.proxy.port or free_port()),
+    )
+    config, engine, serving = _engine(config, folder)
+    file = folder / "config.json"
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
+    wanted = [s for s in services if s != "synth" or config.synth.enabled]
+    return Plan(config, folder, env, servers, engine, serving, [_service(s, config, file, env) for s in wanted])
+
+
+def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config, list[ProcessSpec]]:
+    servers = []
+    if not config.bus.url:
+        port = free_port()
+        argv = nats_command(port, folder / "nats", env[config.bus.token_env], config.bus.max_payload)
+        servers.append(
+            ProcessSpec("nats-server", argv, folder / "logs" / "nats-server.log", ready=_port_open("127.0.0.1", port))
+        )
+        config = replace(config, bus=replace(config.bus, url=f"nats://127.0.0.1:{port}"))
+    if not config.store.url:
+        port = free_port()
+        argv = valkey_command(port, folder / "store", env[config.store.password_env])
+        servers.append(ProcessSpec("valkey", argv, folder / "logs" / "valkey.log", ready=_port_open("127.0.0.1", port)))
+        config = replace(config, store=replace(config.store, url=f"redis://127.0.0.1:{port}/0"))
+    return config, servers
+
+
+def _engine(config: Config, folder: Path) -> tuple[Config, ProcessSpec | None, list[str] | None]:
+    if config.engine.url:
+        return config, None, None
+    port, log = free_port(), folder / "logs" / "engine.log"
+    url = f"http://127.0.0.1:{port}"
+    served = str(folder / "serving") if config.engine.model else ""
+    if config.engine.command:
+        words = {"port": str(port), "model": config.engine.model, "name": config.engine.served_name}
+        argv, env, serving = [w.format(**words) for w in config.engine.command], {}, None
+    else:
+        argv, env = vllm_command(config.engine, port, served, folder / "weights")
+        serving = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
+    ready = _answers(f"{url}/health")
+    spec = ProcessSpec("engine", argv, log, env=env, restart=False, ready=ready)
+    return replace(config, engine=replace(config.engine, url=url)), spec, serving
+
+
+def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str]) -> ProcessSpec:
+    argv = [sys.executable, "-m", "services.cli", "serve", name, "--config", str(file)]
+    log = file.parent / "logs" / f"{name}.log"
+    # A trainer that died has lost its optimizer's state: starting it again would train another run under the same name.
+    return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=_exists(ready_file(config, name)))
+
+
+def _port_open(host: str, port: int) -> Callable[[], Awaitable[bool]]:
+    async def ready() -> bool:
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError:
+            return False
+        writer.close()
+        await writer.wait_closed()
+        return True
+
+    return ready
+
+
+def _exists(file: Path) -> Callable[[], Awaitable[bool]]:
+    async def ready() -> bool:
+        return file.exists()
+
+    return ready
+
+
+def _answers(url: str) -> Callable[[], Awaitable[bool]]:
+    async def ready() -> bool:
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http, http.get(url) as reply:
+                return reply.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    return ready

@@ -1,0 +1,93 @@
+"""What must hold before a single process is started. Each failure names its way out."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from pathlib import Path
+
+from shared.task import list_tasks, load_task
+
+from shared.config import Config
+from shared.errors import ConfigError, TaskError
+
+_MB = 1024 * 1024
+
+
+def check_disk(config: Config) -> None:
+    """Raises ConfigError when the run folder's disk is nearly full."""
+    root = Path(config.run.root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(root).free // _MB
+    except OSError as e:
+        raise ConfigError(f"run.root {root}: {e.strerror}; pass --set run.root=FOLDER for one that can be written") from None
+    if free < config.run.min_free_mb:
+        raise ConfigError(
+            f"the disk of {root} is full: {free} MB free, run.min_free_mb asks for {config.run.min_free_mb}; "
+            "free some space, remove old runs, or pass --set run.root=FOLDER on another disk"
+        )
+
+
+def check_ports(config: Config) -> None:
+    """Raises ConfigError when a port that was asked for is taken."""
+    if not config.proxy.port:
+        return
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind((config.proxy.host, config.proxy.port))
+        except OSError as e:
+            raise ConfigError(
+                f"proxy.port {config.proxy.port} on {config.proxy.host} cannot be had ({e.strerror}); "
+                "pass --set proxy.port=0 for a free one"
+            ) from None
+
+
+def check_model(config: Config) -> None:
+    """Raises ConfigError when there is neither an engine to talk to nor a model to serve."""
+    if config.engine.url or config.engine.command:
+        return
+    if not config.engine.model:
+        raise ConfigError("engine.model is not set: the folder of a Hugging Face model that training starts from")
+    if not (Path(config.engine.model) / "config.json").is_file():
+        raise ConfigError(f"engine.model {config.engine.model}: not a model folder (it has no config.json)")
+
+
+def check_tasks(config: Config) -> None:
+    """Raises TaskError or ConfigError when a task of the run cannot be used."""
+    wanted = {"tasks.train": config.tasks.train if config.trainer.steps else ""}
+    wanted["tasks.heldout"] = config.tasks.heldout if config.trainer.eval_episodes else ""
+    if config.trainer.steps and not config.tasks.train:
+        raise ConfigError("tasks.train is not set: a folder of Harbor-format tasks, as in examples/lookup/tasks/train")
+    if config.trainer.eval_episodes and not config.tasks.heldout:
+        raise ConfigError("tasks.heldout is not set: a folder of tasks, or pass --set trainer.eval_episodes=0")
+    for name, folder in wanted.items():
+        for task in list_tasks(Path(folder)) if folder else []:
+            try:
+                load_task(task)
+            except TaskError as e:
+                raise TaskError(f"{name}: {e}") from None
+
+
+def check_warm_start(config: Config) -> None:
+    """Raises ConfigError when the rows of the warm start are missing."""
+    rows = config.trainer.warm_start.rows
+    if rows and not Path(rows).is_file():
+        raise ConfigError(f"trainer.warm_start.rows {rows}: no such file")
+
+
+def check_run(config: Config) -> None:
+    """All that a training run needs."""
+    check_disk(config)
+    check_ports(config)
+    check_model(config)
+    check_tasks(config)
+    check_warm_start(config)
+
+
+def check_stack(config: Config) -> None:
+    """All that a stack without a training run needs."""
+    check_disk(config)
+    check_ports(config)
+    check_model(config)

@@ -1,0 +1,115 @@
+"""`openforge run` and `openforge dev`: a stack for the length of a training run, or until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from services.dev.plan import Plan, make_plan
+from services.dev.preflight import check_run, check_stack
+from services.dev.signals import until_signal
+from services.dev.stack import Stack
+from services.dev.view import View
+from shared.config import Config
+from shared.events import Message, RunFinished, RunStart
+
+T = TypeVar("T")
+
+
+async def train(config: Config) -> int:
+    """Runs the configured training from beginning to end; returns the exit status.
+
+    Raises:
+        ForgeError: something ended the run before its end.
+    """
+    check_run(config)
+    plan = make_plan(config)
+    view = View(plan.config.run.id, str(plan.folder))
+    return await until_signal(_train(plan, view), lambda: say_interrupted(view, plan))
+
+
+async def develop(config: Config) -> int:
+    """Keeps a stack up until Ctrl-C; returns the exit status.
+
+    Raises:
+        ForgeError: a process could not be kept alive.
+    """
+    check_stack(config)
+    plan = make_plan(config)
+    view = View(plan.config.run.id, str(plan.folder))
+    return await until_signal(_develop(plan, view), lambda: say_interrupted(view, plan))
+
+
+async def unless_stack_fails(work: Coroutine[Any, Any, T], stack: Stack) -> T:
+    """The result of `work`.
+
+    Raises:
+        ForgeError: a process of the stack ended for good before that.
+    """
+    task = asyncio.create_task(work)
+    either: set[asyncio.Future[Any]] = {task, stack.supervisor.failed}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise stack.supervisor.failed.result()
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def say_interrupted(view: View, plan: Plan) -> None:
+    """Says where things are after Ctrl-C."""
+    view.console.print(f"ended by a signal; every process was stopped. What there is so far: {plan.folder}", highlight=False)
+
+
+async def _train(plan: Plan, view: View) -> int:
+    with view.show():
+        async with Stack(plan, view) as stack:
+            finished = await unless_stack_fails(_trained(stack), stack)
+    _print_summary(Console(), finished, str(plan.folder))
+    return 0 if finished.ok else 1
+
+
+async def _develop(plan: Plan, view: View) -> int:
+    with view.show():
+        async with Stack(plan, view) as stack:
+            await unless_stack_fails(_idle(stack, view), stack)
+    return 0
+
+
+async def _trained(stack: Stack) -> RunFinished:
+    finished: asyncio.Future[RunFinished] = asyncio.get_running_loop().create_future()
+
+    async def on_finished(message: Message) -> None:
+        if isinstance(message, RunFinished) and not finished.done():
+            finished.set_result(message)
+
+    await stack.bus.consume("supervisor", [RunFinished], on_finished, run_id=stack.config.run.id)
+    await stack.bus.publish(RunStart(run_id=stack.config.run.id))
+    return await finished
+
+
+async def _idle(stack: Stack, view: View) -> None:
+    await stack.engine_ready()
+    view.note(
+        f"the stack is up: proxy http://{stack.config.proxy.host}:{stack.config.proxy.port}, engine {stack.config.engine.url}"
+    )
+    view.note("in another terminal: openforge rollout TASK_DIR, openforge tap; Ctrl-C here ends everything")
+    await asyncio.Event().wait()
+
+
+def _print_summary(console: Console, finished: RunFinished, folder: str) -> None:
+    if not finished.ok:
+        console.print(f"The run failed: {finished.error}", highlight=False)
+    table = Table(title="Summary", show_header=False)
+    for name, value in finished.summary.items():
+        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+    console.print(table)
+    before, after = finished.summary.get("heldout_before"), finished.summary.get("heldout_after")
+    if isinstance(before, float) and isinstance(after, float):
+        console.print(f"Held-out success: before {before:.3f}, after {after:.3f}", style="bold")
+    console.print(f"Everything is in {folder}", highlight=False, soft_wrap=True)

@@ -1,0 +1,146 @@
+"""A whole stack as one thing that is entered and left: servers, engine, services, and a connection to its bus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from services.app import open_bus
+from services.dev.plan import Plan
+from services.dev.process import last_words
+from services.dev.supervisor import StackError, Supervisor
+from services.dev.view import View
+from shared.bus import Bus
+from shared.config import Config, load_config
+from shared.errors import ConfigError, ForgeError
+from shared.subjects import tap_pattern
+
+_MB = 1024 * 1024
+_START_S = 60.0
+_DISK_CHECK_S = 2.0
+
+
+class Running(msgspec.Struct, frozen=True):
+    """What a living stack leaves in ``<run folder>/stack.json`` (mode 0600), for the commands that attach to it.
+
+    Attributes:
+        pid: of the supervisor.
+        pids: of its children by name.
+        env: secrets of the stack.
+    """
+
+    pid: int
+    pids: dict[str, int]
+    env: dict[str, str]
+
+
+class Stack:
+    """The processes of a plan, while the context lasts. `bus` is connected inside it."""
+
+    bus: Bus
+
+    def __init__(self, plan: Plan, view: View) -> None:
+        self.plan = plan
+        self.config: Config = plan.config
+        self._view = view
+        self._tasks: list[asyncio.Task[None]] = []
+        self.supervisor = Supervisor(view.note)
+
+    async def __aenter__(self) -> Stack:
+        try:
+            await self._up()
+        except BaseException:
+            await self._down()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._down()
+
+    async def engine_ready(self) -> None:
+        """Returns when the engine answers.
+
+        Raises:
+            StackError: it died or did not come up in time.
+        """
+        if self.plan.engine is not None:
+            await self.supervisor.ready("engine", self.config.engine.start_timeout_s)
+
+    async def _up(self) -> None:
+        os.environ.update(self.plan.env)
+        for spec in self.plan.servers:
+            await self.supervisor.start(spec)
+        for spec in self.plan.servers:
+            await self.supervisor.ready(spec.name, _START_S)
+        self.bus = await open_bus(self.config)
+        self._tasks = [asyncio.create_task(self._watch_bus()), asyncio.create_task(self._watch_disk())]
+        for spec in self.plan.services:
+            await self.supervisor.start(spec)
+        await self._start_engine()
+        for spec in self.plan.services:
+            await self.supervisor.ready(spec.name, _START_S)
+        self._write_running()
+
+    async def _down(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if hasattr(self, "bus"):
+            await self.bus.close()
+        await self.supervisor.stop()
+        (self.plan.folder / "stack.json").unlink(missing_ok=True)
+
+    async def _start_engine(self) -> None:
+        if self.plan.serving_copy:
+            log = self.plan.folder / "logs" / "serving.log"
+            with log.open("wb") as out:
+                process = await asyncio.create_subprocess_exec(*self.plan.serving_copy, stdout=out, stderr=out)
+                if await process.wait():
+                    raise StackError(f"the model could not be prepared for serving: {last_words(log)} (log: {log})")
+        if self.plan.engine is not None:
+            await self.supervisor.start(self.plan.engine)
+
+    async def _watch_bus(self) -> None:
+        async for tapped in self.bus.tap(tap_pattern("", self.config.run.id)):
+            if tapped.message is not None:
+                self._view.on_message(tapped.message)
+
+    async def _watch_disk(self) -> None:
+        while not self.supervisor.failed.done():
+            free = shutil.disk_usage(self.plan.folder).free // _MB
+            if free < self.config.run.min_free_mb:
+                self.supervisor.failed.set_result(_disk_full(self.plan.folder, free, self.config.run.min_free_mb))
+            await asyncio.sleep(_DISK_CHECK_S)
+
+    def _write_running(self) -> None:
+        file = self.plan.folder / "stack.json"
+        file.touch(mode=0o600)
+        file.write_bytes(msgspec.json.encode(Running(os.getpid(), self.supervisor.pids(), self.plan.env)))
+
+
+def _disk_full(folder: Path, free: int, wanted: int) -> ForgeError:
+    return ConfigError(
+        f"the disk of {folder} is full: {free} MB free, run.min_free_mb asks for {wanted}; free some space and start again"
+    )
+
+
+def find_running(root: Path, run_id: str = "") -> tuple[Config, Running]:
+    """The configuration and secrets of a living stack: the one named, else the newest.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for file in sorted(root.glob(f"{run_id or '*'}/stack.json"), reverse=True):
+        running = msgspec.json.decode(file.read_bytes(), type=Running)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(running.pid, 0)
+            return load_config(file.parent / "config.json"), running
+    raise ConfigError(f"no running stack {run_id or ''} under {root}; start one with `openforge dev CONFIG`")

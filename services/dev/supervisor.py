@@ -1,0 +1,116 @@
+"""Keeps the processes of a stack alive, and ends all of them, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable
+
+import psutil
+
+from services.dev.process import ProcessSpec, adopt_orphans, describe_exit, end, last_words, spawn
+from shared.errors import ForgeError
+
+log = logging.getLogger(__name__)
+_RESTARTS, _WINDOW_S = 5, 60.0
+_SWEEP_S = 3.0
+
+
+class StackError(ForgeError):
+    """A process of the stack cannot be kept alive."""
+
+
+class Supervisor:
+    """Starts children, restarts those that may be restarted, and reports the first death that the run cannot survive.
+
+    Args:
+        note: told in one line whatever a person should know (a restart, say).
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._specs: dict[str, ProcessSpec] = {}
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._stopping = False
+        self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
+        adopt_orphans()
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of the living children by name."""
+        return {name: p.pid for name, p in self._processes.items() if p.returncode is None}
+
+    async def start(self, spec: ProcessSpec) -> None:
+        """Starts a child and keeps it.
+
+        Raises:
+            StackError: the program could not be started at all.
+        """
+        self._specs[spec.name] = spec
+        try:
+            self._processes[spec.name] = await spawn(spec)
+        except OSError as e:
+            raise StackError(
+                f"{spec.name}: cannot start {spec.argv[0]}: {e.strerror}; `openforge doctor` lists what is missing"
+            ) from e
+        self._keepers[spec.name] = asyncio.create_task(self._keep(spec), name=f"keep {spec.name}")
+
+    async def ready(self, name: str, timeout_s: float) -> None:
+        """Returns when a child is ready.
+
+        Raises:
+            StackError: it died for good or was not ready in time.
+        """
+        spec, until = self._specs[name], time.monotonic() + timeout_s
+        while spec.ready is not None and not await spec.ready():
+            if self.failed.done():
+                raise self.failed.result()
+            if time.monotonic() > until:
+                raise StackError(f"{name} was not ready within {timeout_s:.0f} s: {last_words(spec.log)} (log: {spec.log})")
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Ends all children, the last started first, then whatever they left behind."""
+        self._stopping = True
+        for keeper in self._keepers.values():
+            keeper.cancel()
+        for name in reversed(list(self._processes)):
+            await end(self._processes[name], self._specs[name].grace_s)
+        await asyncio.to_thread(_sweep)
+
+    async def _keep(self, spec: ProcessSpec) -> None:
+        deaths: list[float] = []
+        while True:
+            code = await self._processes[spec.name].wait()
+            if self._stopping:
+                return None
+            now = time.monotonic()
+            deaths = [t for t in deaths if now - t < _WINDOW_S] + [now]
+            if not spec.restart or len(deaths) > _RESTARTS:
+                return self._fail(spec, code)
+            self._note(f"{spec.name} died ({describe_exit(code)}) and was restarted")
+            log.warning("%s died (%s), restarting", spec.name, describe_exit(code))
+            await asyncio.sleep(0.1 * len(deaths))
+            self._processes[spec.name] = await spawn(spec)
+
+    def _fail(self, spec: ProcessSpec, code: int) -> None:
+        words = last_words(spec.log)
+        error = StackError(f"{spec.name} ended with {describe_exit(code)}{': ' + words if words else ''} (log: {spec.log})")
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+
+def _sweep() -> None:
+    """Ends descendants that outlived their parents (they were handed to this process)."""
+    left = psutil.Process(os.getpid()).children(recursive=True)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, alive = psutil.wait_procs(left, timeout=_SWEEP_S)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=_SWEEP_S)

@@ -1,0 +1,190 @@
+"""The kinds of sandbox: how each shows the rollout's folders to a program, and the command line that makes it so.
+
+A sandbox folder holds `app`, `logs/{agent,artifacts,verifier}`, `tests`, and a `home` and a `tmp` for each phase.
+`bubblewrap` mounts them at Harbor's absolute paths, with nothing else of the machine but a read-only /usr; `uid` and `process`
+leave them where they are, so programs find them by the variables APP_DIR, LOGS_DIR and TESTS_DIR (set in every kind).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from shared.errors import HarnessError, TaskError
+
+Kind = Literal["bubblewrap", "uid", "process"]
+PhaseName = Literal["agent", "verify"]
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HOME = "/home/agent"
+ETC = ("alternatives", "ca-certificates", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "mime.types", "nsswitch.conf",
+       "pki", "protocols", "resolv.conf", "services", "ssl")  # fmt: skip
+"""What /etc shows inside: name resolution, certificates, the loader; no accounts of the machine."""
+TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys", "/logs", "/tests")
+
+_NAMESPACES = (
+    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent",
+    "--new-session",
+)  # fmt: skip
+_KERNEL = ("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/dev/shm")
+
+# Says that the sandbox stands (fd 3 is the runner's), then becomes the program.
+_STAND = 'echo >&3; exec "$@" 3>&-'
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Folders of one phase; on the host, or as its program sees them."""
+
+    app: str
+    logs: str
+    tests: str
+    home: str
+    tmp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What sandboxes are made with.
+
+    Attributes:
+        kind: of sandbox.
+        root: the orchestrator is root; programs then always run as another user. (A namespace alone would not do: a process
+            that is root outside of it may write kernel settings under /proc/sys.)
+        uid: user and group id that programs run as; of no meaning in the kind `process`.
+        bwrap, setpriv: programs.
+    """
+
+    kind: Kind
+    root: bool
+    uid: int
+    bwrap: str = "/usr/bin/bwrap"
+    setpriv: str = "/usr/bin/setpriv"
+
+    @property
+    def owner(self) -> int | None:
+        """Who the folders of a sandbox must belong to; None: they stay the orchestrator's own."""
+        return self.uid if self.root else None
+
+    @property
+    def drop(self) -> list[str]:
+        """What to put before a command so that it runs as the owner, without rights, and dies with its parent."""
+        if not self.root:
+            return []
+        who = ["--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
+        return [self.setpriv, *who, "--inh-caps=-all", "--no-new-privs", "--pdeathsig", "KILL", "--"]
+
+    def check_readable(self, folders: Sequence[Path]) -> None:
+        """Looks whether programs in `folders` can be started by the user that they will run as.
+
+        Raises:
+            HarnessError: a folder is closed to other users.
+        """
+        for folder in folders if self.root else ():
+            passed = (folder, *folder.parents) if self.kind == "uid" else (folder,)  # bubblewrap makes the parents anew
+            closed = next((p for p in passed if not p.stat().st_mode & 0o001), None)
+            if closed:
+                raise HarnessError(
+                    f"{folder} cannot be read by the user {self.uid} that rollouts run as: {closed} is closed to others; "
+                    "open it, or set OPENFORGE_CACHE to a folder that is open and install again"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """One rollout's sandbox.
+
+    Attributes:
+        isolation: what it is made with.
+        folder: its place on the machine.
+        workdir: working folder as the task wants it; only `bubblewrap` can give it that name.
+    """
+
+    isolation: Isolation
+    folder: Path
+    workdir: str
+
+    def host(self, phase: PhaseName) -> Folders:
+        """Where a phase's folders lie on the machine."""
+        top, own = self.folder, self.folder / phase
+        return Folders(f"{top}/app", f"{top}/logs", f"{top}/tests", f"{own}/home", f"{own}/tmp")
+
+    def seen(self, phase: PhaseName) -> Folders:
+        """Where a phase's program finds its folders.
+
+        Raises:
+            TaskError: the task wants its working folder where the sandbox has something else.
+        """
+        if self.isolation.kind != "bubblewrap":
+            return self.host(phase)
+        if ".." in PurePosixPath(self.workdir).parts or any(_within(self.workdir, taken) for taken in TAKEN):
+            raise TaskError(
+                f"environment.workdir {self.workdir!r} cannot be a working folder in a sandbox; use one such as /app"
+            )
+        return Folders(self.workdir, "/logs", "/tests", HOME, "/tmp")
+
+    def env(self, phase: PhaseName) -> dict[str, str]:
+        """The environment that every program starts from: minimal, and the same wherever it runs."""
+        seen = self.seen(phase)
+        return {
+            "PATH": PATH, "HOME": seen.home, "USER": "agent", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0",
+            "TERM": "dumb", "TMPDIR": seen.tmp, "APP_DIR": seen.app, "LOGS_DIR": seen.logs, "TESTS_DIR": seen.tests,
+        }  # fmt: skip
+
+    def command(self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = ()) -> list[str]:
+        """The command line that runs `program` (absolute, as seen inside) in the sandbox.
+
+        `read_only` are further folders of the machine that it needs; they are shown at their own paths.
+        """
+        inner = [*self.isolation.drop, "/bin/sh", "-c", _STAND, "sh", *program]
+        if self.isolation.kind != "bubblewrap":
+            return inner
+        mounts = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
+        mounts += [("--bind", source, target) for source, target in self._mounts(phase)]
+        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *_system(), *_KERNEL]
+        for folder in _parents([target for _, _, target in mounts]):
+            argv += ["--perms", "0755", "--dir", folder]  # those that bubblewrap makes by itself are closed to others
+        return [*argv, *chain.from_iterable(mounts), "--chdir", self.seen(phase).app, "--", *inner]
+
+    def _user(self) -> list[str]:
+        uid = str(self.isolation.uid)
+        return [] if self.isolation.root else ["--unshare-user", "--uid", uid, "--gid", uid]
+
+    def _mounts(self, phase: PhaseName) -> list[tuple[str, str]]:
+        host, seen = self.host(phase), self.seen(phase)
+        mounts = [(host.app, seen.app), (host.home, seen.home), (host.tmp, seen.tmp)]
+        mounts += [(f"{host.logs}/{name}", f"{seen.logs}/{name}") for name in log_folders(phase)]
+        return [*mounts, (host.tests, seen.tests)] if phase == "verify" else mounts
+
+
+def log_folders(phase: PhaseName) -> tuple[str, ...]:
+    """Folders under /logs that a phase sees: an agent never sees where the reward will lie."""
+    return ("agent", "artifacts") if phase == "agent" else ("agent", "artifacts", "verifier")
+
+
+def _parents(paths: Iterable[str]) -> list[str]:
+    """All folders above `paths` but the root, the outer ones first."""
+    return sorted({str(p) for path in paths for p in PurePosixPath(path).parents} - {"/"})
+
+
+def _within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/") or path == "/"
+
+
+@cache
+def _system() -> tuple[str, ...]:
+    argv = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = f"/{name}"
+        if os.path.islink(path):
+            argv += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            argv += ["--ro-bind", path, path]
+    for name in ETC:
+        argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return tuple(argv)

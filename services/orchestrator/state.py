@@ -1,0 +1,165 @@
+"""A rollout's life. Pure: what is known goes in, the next state and the message to publish come out.
+
+scheduled ──▶ started ──▶ reported (finished or out of time)      its trajectory may still be refused: a new attempt
+    ▲            │ └────▶ closed   (failed for good)
+    └────────────┘ an attempt failed, another one follows
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from services.orchestrator.spec import Status
+from services.orchestrator.verify import coin, read_reward
+from shared.errors import (
+    Cancelled,
+    EngineError,
+    FidelityError,
+    ForgeError,
+    SandboxError,
+    VerifierError,
+    policy_of,
+)
+from shared.events import (
+    RolloutFailed,
+    RolloutFinished,
+    RolloutMessage,
+    RolloutScheduled,
+    RolloutStart,
+    RolloutStarted,
+    RolloutTimedOut,
+    TrajectoryDiscarded,
+)
+
+Phase = Literal["scheduled", "started", "reported", "closed"]
+M = TypeVar("M", bound=RolloutMessage)
+Outcome = RolloutFinished | RolloutTimedOut | RolloutFailed
+
+DETAIL_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What the proxy counted when it sealed a session: numbers given out, and those that errored or were lost."""
+
+    calls: int
+    errored: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An attempt that can be judged by its reward (None: out of time, and nothing to judge it by). Times in seconds."""
+
+    reward: float | None
+    timed_out: bool
+    exit_code: int | None
+    agent_s: float
+    verify_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Where a rollout stands.
+
+    Attributes:
+        start: the command that asked for it.
+        task: name of its task.
+        attempts: how many it may have.
+        attempt: the current one, from 1.
+        phase: of the current attempt.
+    """
+
+    start: RolloutStart
+    task: str
+    attempts: int
+    attempt: int = 1
+    phase: Phase = "scheduled"
+
+    @property
+    def over(self) -> bool:
+        """Nothing is being done for it."""
+        return self.phase in ("reported", "closed")
+
+
+def judge(status: Status, sealed: Sealed) -> Verdict:
+    """What an attempt that ended is worth.
+
+    Raises:
+        Cancelled, SandboxError, FidelityError, EngineError, VerifierError: it is worth nothing, for that reason.
+    """
+    if status["phase"] == "cancelled":
+        raise Cancelled("somebody asked for its end")
+    if status["phase"] != "done":
+        raise SandboxError(status["error"] or f"the runner stopped in its phase {status['phase']!r}")
+    if sealed.lost:
+        raise FidelityError(f"calls {list(sealed.lost)} of {sealed.calls} have no durable record")
+    if sealed.calls and len(sealed.errored) == sealed.calls:
+        raise EngineError(f"all {sealed.calls} model calls ended in errors")
+    agent, verify = status["phases"]["agent"], status["phases"]["verify"]
+    try:
+        reward = read_reward(verify)
+    except VerifierError:
+        if not agent["timed_out"]:
+            raise
+        reward = None
+    return Verdict(reward, agent["timed_out"], agent["exit_code"], agent["seconds"], verify["seconds"])
+
+
+def tossed(verdict: Verdict, rollout_id: str) -> Verdict:
+    """The verdict of a control run: a coin in the place of the verifier's reward."""
+    return verdict if verdict.reward is None else replace(verdict, reward=coin(rollout_id))
+
+
+def scheduled(rollout: Rollout) -> RolloutScheduled:
+    """The message that the current attempt was accepted."""
+    return _message(RolloutScheduled, rollout, **_named(rollout))
+
+
+def started(rollout: Rollout, sandbox: str) -> tuple[Rollout, RolloutStarted]:
+    """The current attempt's agent runs, in that kind of sandbox."""
+    return replace(rollout, phase="started"), _message(RolloutStarted, rollout, sandbox=sandbox)
+
+
+def judged(rollout: Rollout, verdict: Verdict, limit_s: float) -> tuple[Rollout, Outcome]:
+    """The current attempt ended with a verdict; `limit_s` is the wall-clock limit that its agent had."""
+    fields = {**_named(rollout), "reward": verdict.reward, "agent_s": verdict.agent_s}
+    if verdict.timed_out:
+        message: Outcome = _message(RolloutTimedOut, rollout, **fields, limit_s=limit_s)
+    else:
+        message = _message(RolloutFinished, rollout, **fields, exit_code=verdict.exit_code, verify_s=verdict.verify_s)
+    return replace(rollout, phase="reported"), message
+
+
+def failed(rollout: Rollout, error: ForgeError) -> tuple[Rollout, RolloutFailed]:
+    """The current attempt ended with an error: another attempt follows if the error's policy and their number allow it."""
+    again = policy_of(error).retry and rollout.attempt < rollout.attempts
+    detail = " ".join(str(error).split())[:DETAIL_CHARS]
+    fields = {**_named(rollout), "reason": type(error).__name__, "detail": detail}
+    message = _message(RolloutFailed, rollout, **fields, final=not again)
+    if again:
+        return replace(rollout, phase="scheduled", attempt=rollout.attempt + 1), message
+    return replace(rollout, phase="closed"), message
+
+
+def disowned(rollout: Rollout, refusal: TrajectoryDiscarded) -> tuple[Rollout, RolloutFailed] | None:
+    """The collector refused the trajectory of a reported attempt: that attempt failed after all.
+
+    None when it changes nothing: another reason than broken records, an older attempt, or a rollout that is not reported.
+    """
+    current = refusal.attempt == rollout.attempt and rollout.phase == "reported"
+    if refusal.reason != FidelityError.__name__ or not current:
+        return None
+    return failed(rollout, FidelityError(refusal.detail))
+
+
+def _message(kind: type[M], rollout: Rollout, **fields: Any) -> M:
+    s = rollout.start
+    return kind(
+        run_id=s.run_id, rollout_id=s.rollout_id, attempt=rollout.attempt, group_id=s.group_id, purpose=s.purpose, **fields
+    )  # fmt: skip
+
+
+def _named(rollout: Rollout) -> dict[str, Any]:
+    return {"group_size": rollout.start.group_size, "task": rollout.task, "harness": rollout.start.harness}

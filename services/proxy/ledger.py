@@ -1,0 +1,88 @@
+"""Numbers calls and settles them in the store; a settling is repeated until the store has it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal
+
+from services.proxy.client import Client
+from services.proxy.errors import Refused, unavailable
+from services.proxy.sessions import Book
+from shared.errors import StoreUnavailable
+from shared.store.sessions import Begun, CallEnd, Sessions
+
+log = logging.getLogger(__name__)
+
+Ending = CallEnd | Literal["lost"]
+
+HOLD_POLL_S = 0.05
+RETRY_S = 0.5
+
+
+class Ledger:
+    """The open calls of this proxy.
+
+    Args:
+        sessions: the store's side.
+        book: told of every call that begins.
+        proxy_id: under which intents are left.
+        hold_s: how long a call waits while weights are loaded.
+    """
+
+    def __init__(self, sessions: Sessions, book: Book, proxy_id: str, hold_s: float) -> None:
+        self._sessions = sessions
+        self._book = book
+        self._proxy_id = proxy_id
+        self._hold_s = hold_s
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def begin(self, secret: str, client: Client) -> Begun:
+        """Gives a call its number and leaves its intent; waits while weights are loaded.
+
+        Raises:
+            Refused: 401 unknown secret, 403 sealed session, 503 held for too long or no store.
+            ClientLeft: the client hung up while it waited.
+        """
+        until = asyncio.get_running_loop().time() + self._hold_s
+        while True:
+            try:
+                reply = await self._sessions.begin(secret, self._proxy_id)
+            except StoreUnavailable as e:
+                raise unavailable(str(e)) from None
+            match reply:
+                case Begun():
+                    self._book.begin(reply.session_id, reply.seq)
+                    return reply
+                case "unknown":
+                    raise Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+                case "sealed":
+                    raise Refused(403, "session_sealed", "this session is sealed; no further calls are taken")
+            if asyncio.get_running_loop().time() >= until:
+                raise unavailable(f"weights were being loaded for more than {self._hold_s:g} s (proxy.hold_s)")
+            await client.unless_left(asyncio.sleep(HOLD_POLL_S))
+
+    def settle(self, begun: Begun, ending: Ending) -> None:
+        """Settles a call in the background; sealing sees it open until that is done."""
+        task = asyncio.create_task(self._settle(begun, ending))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def stop(self, within_s: float) -> None:
+        """Waits for settlings under way, and gives up on those that take longer: their intents stay open."""
+        if self._settling:
+            _, late = await asyncio.wait(self._settling, timeout=within_s)
+            for task in late:
+                task.cancel()
+
+    async def _settle(self, begun: Begun, ending: Ending) -> None:
+        while True:  # an intent left open would hold back the next weights for as long as this proxy lives
+            try:
+                if ending == "lost":
+                    await self._sessions.end_as_lost(begun.session_id, begun.seq)
+                else:
+                    await self._sessions.end(begun.session_id, begun.seq, ending)
+                return
+            except StoreUnavailable as e:
+                log.warning("call %d stays open for now: %s", begun.seq, e)
+                await asyncio.sleep(RETRY_S)

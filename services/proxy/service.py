@@ -1,0 +1,134 @@
+"""Life of the gateway: what it opens, in which order, and how it ends without leaving a call unaccounted for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from services.proxy.calls import Calls
+from services.proxy.control import Control, build_app
+from services.proxy.ledger import Ledger
+from services.proxy.recorder import Recorder
+from services.proxy.routes import Gateway
+from services.proxy.sessions import Book
+from services.proxy.upstream import Engine
+from shared.bus import Bus
+from shared.config import Config
+from shared.errors import ConfigError, StoreUnavailable
+from shared.store.sessions import Sessions
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+KEEPALIVE_S = 75
+"""Longer than HTTP clients keep idle connections, so that a request never meets one that is being closed."""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:  # signals belong to the process, not to this server
+        yield
+
+
+class ProxyService:
+    """The recording gateway in front of one engine.
+
+    Args:
+        config: resolved configuration.
+        bus: takes the records.
+        sessions: numbers calls and knows which are open.
+        control_key: opens the control routes; session secrets are derived from it.
+
+    Raises:
+        ConfigError: the control key is empty.
+    """
+
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, *, control_key: str) -> None:
+        if not control_key:
+            raise ConfigError(f"the control key is empty; set {config.proxy.control_key_env}")
+        self.proxy_id = f"proxy-{secrets.token_hex(4)}"
+        self._config = config
+        self._sessions = sessions
+        self._engine = Engine(config.engine.url, config.proxy.call_timeout_s)
+        book = Book()
+        self._ledger = Ledger(sessions, book, self.proxy_id, config.proxy.hold_s)
+        calls = Calls(config, self._ledger, self._engine, Recorder(bus, book, config.run.id, self._engine.url))
+        app = build_app(Control(config, bus, sessions, self._engine, book, control_key))
+        app.mount("/", Gateway(calls, config.engine.served_name, config.engine.max_model_len))
+        self._server = _Server(_server_config(app, config))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._port = config.proxy.port
+
+    @property
+    def url(self) -> str:
+        """Where it listens: `http://host:port`."""
+        return f"http://{self._config.proxy.host}:{self._port}"
+
+    async def start(self) -> None:
+        """Returns once requests are served.
+
+        Raises:
+            ConfigError: the address cannot be listened on.
+            StoreUnavailable: the store does not answer.
+        """
+        await self._sessions.heartbeat(self.proxy_id)
+        listener = _listen(self._config.proxy.host, self._config.proxy.port)
+        self._port = listener.getsockname()[1]
+        await self._engine.start()
+        serving = asyncio.create_task(self._server.serve([listener]))
+        self._tasks = [serving, asyncio.create_task(self._heartbeat())]
+        while not self._server.started:
+            if serving.done():
+                serving.result()
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Takes no more requests, lets running ones finish for `proxy.drain_s`, cancels the rest, settles all."""
+        if not self._tasks:
+            return
+        serving, heartbeat = self._tasks
+        self._tasks = []
+        self._server.should_exit = True
+        await serving
+        if cancelled := set(self._server.server_state.tasks):
+            await asyncio.wait(cancelled, timeout=self._config.proxy.drain_s)
+        await self._ledger.stop(self._config.proxy.drain_s)
+        heartbeat.cancel()
+        await asyncio.wait({heartbeat})
+        await self._engine.stop()
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            try:
+                await self._sessions.heartbeat(self.proxy_id)
+            except StoreUnavailable as e:
+                log.warning("heartbeat failed: %s", e)
+
+
+def _server_config(app: object, config: Config) -> uvicorn.Config:
+    logging.getLogger("uvicorn.access").disabled = True  # paths hold secrets; access_log=False leaves it open to new handlers
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEPALIVE_S,
+        timeout_graceful_shutdown=max(1, round(config.proxy.drain_s)),
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=2048)
+    except OSError as e:
+        raise ConfigError(f"cannot listen on {host}:{port} ({e.strerror}); set proxy.host and proxy.port") from None

@@ -1,0 +1,106 @@
+"""Where the tokens of a run went, and how many groups, rollouts and calls there were. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.events import SessionSealed, TokenCounts
+
+LOST = "lost"
+"""Reason of tokens that the engine sampled in calls of which no record was left."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Sums over the training rollouts of a run; held-out episodes are not in it.
+
+    Attributes:
+        rollouts: rollouts that were started.
+        groups_completed: groups that were trained on.
+        drops: groups that were not, per reason.
+        recorded: sampled tokens that records tell of: trained + masked + dropped, by the collector's counts.
+        trained: of them.
+        masked: of them.
+        dropped: of them.
+        reasons: tokens per reason of masking or dropping.
+        engine_tokens: tokens that the engine itself counted while training groups were open.
+        sessions: calls with a record and without one, per recording session that was sealed.
+        max_logprob_gap: largest difference of log-probs, engine and learner, over all trained tokens (nats).
+    """
+
+    rollouts: int = 0
+    groups_completed: int = 0
+    drops: Counter[str] = field(default_factory=Counter)
+    recorded: int = 0
+    trained: int = 0
+    masked: int = 0
+    dropped: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    engine_tokens: int = 0
+    sessions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    max_logprob_gap: float = 0.0
+
+    def complete(self, tokens: TokenCounts) -> None:
+        """A group was trained on."""
+        self.groups_completed += 1
+        self._add(tokens)
+
+    def drop(self, tokens: TokenCounts, reason: str) -> None:
+        """A group was not trained on: what of it was to be trained is dropped for `reason`, if anything is left of that."""
+        self.drops[reason] += 1
+        reasons = Counter(tokens.reasons) + Counter({reason: tokens.trained})
+        untrained = msgspec.structs.replace(tokens, trained=0, dropped=tokens.dropped + tokens.trained, reasons=reasons)
+        self._add(untrained)
+
+    def seal(self, message: SessionSealed) -> None:
+        """A recording session ended. The same one twice counts once."""
+        unrecorded = len(message.errored) + len(message.lost)
+        self.sessions[message.session_id] = (message.calls - unrecorded, unrecorded)
+
+    @property
+    def calls_recorded(self) -> int:
+        """Model calls with a durable record."""
+        return sum(recorded for recorded, _ in self.sessions.values())
+
+    def balance(self) -> Balance:
+        """The books as they stand."""
+        rest = self.engine_tokens - self.recorded
+        lost = max(rest, 0) if any(unrecorded for _, unrecorded in self.sessions.values()) else 0
+        return Balance(
+            sampled=self.engine_tokens,
+            trained=self.trained,
+            masked=self.masked,
+            dropped=self.dropped + lost,
+            unaccounted=rest - lost,
+            reasons=dict(sorted((self.reasons + Counter({LOST: lost})).items())),
+        )
+
+    def _add(self, tokens: TokenCounts) -> None:
+        self.recorded += tokens.sampled
+        self.trained += tokens.trained
+        self.masked += tokens.masked
+        self.dropped += tokens.dropped
+        self.reasons.update(tokens.reasons)
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """``sampled == trained + masked + dropped + unaccounted``, and `unaccounted` is 0 unless something is wrong.
+
+    Attributes:
+        sampled: by the engine's own count.
+        trained: response_mask 1.
+        masked: in a row with response_mask 0, or of calls that are not trained by rule.
+        dropped: of attempts and groups that were not trained on, or of calls without a record.
+        unaccounted: sampled tokens that no record explains (negative: records of tokens that the engine did not count).
+        reasons: tokens per reason of masking or dropping.
+    """
+
+    sampled: int
+    trained: int
+    masked: int
+    dropped: int
+    unaccounted: int
+    reasons: dict[str, int]

@@ -1,0 +1,53 @@
+"""What the stages of a run share."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from services.trainer.desk import GroupDesk
+from services.trainer.files import RunFiles, Summary
+from services.trainer.ledger import Ledger
+from services.trainer.ports import LearnerFactory
+from services.trainer.thread import LearnerThread
+from services.trainer.weights import VllmEngine
+from shared.bus import Bus
+from shared.config import Config
+from shared.events import RunStaged
+from shared.store.sessions import Sessions
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the stages of a run share.
+
+    Attributes:
+        config: resolved.
+        bus: told of stages, steps and weights.
+        sessions: holds the gate that model calls pass.
+        engine: samples.
+        desk: starts groups.
+        ledger: keeps the books.
+        files: the run folder.
+        summary: what is known of the run so far.
+        factory: makes learners.
+        thread: in which they work.
+    """
+
+    config: Config
+    bus: Bus
+    sessions: Sessions
+    engine: VllmEngine
+    desk: GroupDesk
+    ledger: Ledger
+    files: RunFiles
+    summary: Summary
+    factory: LearnerFactory
+    thread: LearnerThread
+
+    async def stage(self, stage: str, detail: str, done: int = 0, total: int = 0) -> None:
+        """Tells people what is being done."""
+        log.info("%s: %s (%d/%d)", stage, detail, done, total)
+        await self.bus.publish(RunStaged(run_id=self.config.run.id, stage=stage, detail=detail, done=done, total=total))

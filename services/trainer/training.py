@@ -1,0 +1,104 @@
+"""The training loop's body: rollouts, update, push, report."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from services.trainer.advantage import weigh
+from services.trainer.metrics import step_metrics
+from services.trainer.ports import Learner, Update
+from services.trainer.publish import Publisher
+from services.trainer.samples import Sample
+from services.trainer.step import Gathered, gather
+from services.trainer.tasks import TaskOrder
+from services.trainer.tools import Tools
+from shared.events import RunStepped
+
+log = logging.getLogger(__name__)
+
+FAILED = "update_failed"
+"""Reason of the tokens of groups whose step failed after they were gathered."""
+
+
+class Training:
+    """Steps on one learner. `version` is the weight version that is served."""
+
+    def __init__(self, tools: Tools, learner: Learner, publisher: Publisher, order: TaskOrder) -> None:
+        self._tools = tools
+        self._learner = learner
+        self._publisher = publisher
+        self._order = order
+        self.version = 0
+
+    async def step(self, step: int) -> None:
+        """One step, counted from 1: afterwards the engine serves what was learned. Without a usable group nothing is learned.
+
+        Raises:
+            ForgeError: the rollouts, the update or the push failed.
+        """
+        timings: dict[str, float] = {}
+        with _timed(timings, "step"):
+            with _timed(timings, "gen"):
+                gathered = await self._gather(step)
+            samples = weigh(gathered.groups, self._tools.config.trainer.norm_adv_by_std_in_grpo)
+            with _timed(timings, "update"):
+                update = await self._update(gathered, samples)
+            with _timed(timings, "push"):
+                if update is not None:
+                    await self._publisher.publish(self._learner, self.version + 1)
+                    self.version += 1
+        await self._report(step, step_metrics(step, gathered, samples, update, timings), skipped=update is None)
+
+    async def _gather(self, step: int) -> Gathered:
+        tools, steps = self._tools, self._tools.config.trainer.steps
+
+        async def tell(closed: int, started: int) -> None:
+            await tools.stage("train", f"step {step} of {steps}: {closed} of {started} groups", step - 1, steps)
+
+        await tell(0, tools.config.trainer.groups)
+        async with self._counted():
+            gathered = await gather(tools.desk, self._order, tools.ledger, tools.config.trainer, step, self.version, tell)
+        await self._publisher.check_served(self.version)
+        return gathered
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """Enters in the books what the engine samples meanwhile, by its own count."""
+        before = await self._tools.engine.generated_tokens()
+        try:
+            yield
+        finally:
+            self._tools.ledger.engine_tokens += await self._tools.engine.generated_tokens() - before
+
+    async def _update(self, gathered: Gathered, samples: list[Sample]) -> Update | None:
+        ledger = self._tools.ledger
+        try:
+            update = await self._tools.thread.run(self._learner.update, samples) if samples else None
+        except BaseException:
+            for result, _ in gathered.kept:
+                ledger.drop(result.tokens, FAILED)
+            raise
+        for result, _ in gathered.kept:
+            ledger.complete(result.tokens)
+        if update is not None:
+            ledger.max_logprob_gap = max(ledger.max_logprob_gap, update.logprob_gap)
+        return update
+
+    async def _report(self, step: int, metrics: dict[str, float], skipped: bool) -> None:
+        tools = self._tools
+        tools.summary.steps, tools.summary.version = step, self.version
+        tools.summary.steps_skipped += skipped
+        event = RunStepped(run_id=tools.config.run.id, step=step, version=self.version, metrics=metrics)
+        tools.files.add_metrics(step, event.at, metrics)
+        log.info("step %d: %s", step, metrics)
+        await tools.bus.publish(event)
+
+
+@contextmanager
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    timings[name] = time.monotonic() - began

@@ -1,0 +1,71 @@
+"""The bus port. `shared.bus.nats` is the real one, `shared.bus.memory` its twin for tests; one contract suite tests both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.events import Message
+
+Handler = Callable[[Message], Awaitable[None]]
+"""Returns once the effect of a message is durable (then it is acknowledged). Raising `Rejected` makes it a dead letter at
+once; any other error means "later": redelivery with growing delays, and a dead letter after the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """A message seen by a tap: subject, decoded message (None when it is not one of ours) and the raw bytes."""
+
+    subject: str
+    message: Message | None
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that nobody could handle.
+
+    Attributes:
+        subject: where it was published.
+        consumer: durable name that gave it up.
+        reason: why, one line.
+        data: its body.
+    """
+
+    subject: str
+    consumer: str
+    reason: str
+    data: bytes
+
+
+class Bus(Protocol):
+    """At-least-once delivery of messages with deterministic ids; effects are made exactly-once by idempotent handlers."""
+
+    async def publish(self, message: Message) -> None:
+        """Returns when the message is durable. A message whose id was seen before (10 minutes) is dropped.
+
+        Raises:
+            BusUnavailable: no acknowledgement within the time that was set.
+            Rejected: the message is too large for the bus.
+        """
+        ...
+
+    async def consume(
+        self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
+    ) -> None:
+        """Starts handling messages in the background; consumers of one durable name share the work, restarts go on where they
+        stopped. Commands and group messages go to one durable only. Returns when the subscription stands."""
+        ...
+
+    def tap(self, pattern: str) -> AsyncIterator[Tapped]:
+        """Messages as they are published, from now on, without acknowledgement. `pattern` is a NATS subject pattern."""
+        ...
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """What was given up, oldest first."""
+        ...
+
+    async def close(self) -> None:
+        """Ends consumers (a handler that runs is awaited for a moment) and connections."""
+        ...

@@ -1,0 +1,133 @@
+"""A connection to NATS that is made anew, for ever, when it breaks, and whose requests are repeated until they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TypeVar
+
+import nats.errors
+from nats.aio.client import Client
+from nats.js import api
+from nats.js.client import JetStreamContext
+from nats.js.errors import BadRequestError, NotFoundError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
+
+from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream
+from shared.config.model import BusConfig
+from shared.errors import BusUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REQUEST_S = 1.0
+"""Seconds that one request waits for its answer; a repeated publish is harmless, the server knows the message's id."""
+
+RECONNECT_S = 0.2
+
+
+class Link:
+    """The connection of one `NatsBus`."""
+
+    def __init__(self, config: BusConfig) -> None:
+        self.client = Client()
+        self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
+        self._config = config
+        self._troubles: deque[str] = deque(maxlen=3)
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of the largest message: ours, or the server's if that is smaller."""
+        return min(self._config.max_payload, self.client.max_payload)
+
+    async def open(self, name: str, token: str | None) -> None:
+        """Connects under a name and makes the streams. Raises BusUnavailable."""
+        try:
+            async with asyncio.timeout(self._config.timeout_s):
+                await self.client.connect(
+                    self._config.url,
+                    token=token,
+                    name=name,
+                    error_cb=self._on_error,
+                    reconnected_cb=self._on_reconnect,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type] # seconds, fractions work
+                    ping_interval=20,
+                    pending_size=4 * self._config.max_payload,
+                )
+        except TimeoutError:
+            raise self._unavailable("connect") from None
+        for stream in STREAMS:
+            await self.retried(f"make the stream {stream.name}", partial(self._ensure, stream))
+
+    async def close(self) -> None:
+        """Says what is left to be said, and hangs up."""
+        if self.client.is_connected:
+            with contextlib.suppress(nats.errors.Error):  # the server may be gone by now
+                await self.client.flush(int(REQUEST_S))
+        await self.client.close()
+
+    async def retried(self, what: str, attempt: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Makes a request again until it is answered or `timeout_s` is over.
+
+        Raises:
+            BusUnavailable: it was not answered, or the connection is closed.
+            BadRequestError, NotFoundError: the server's last word.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_may_pass), wait=wait_exponential(0.05, max=0.5), before_sleep=self._note, reraise=True
+        )
+        try:
+            async with asyncio.timeout(self._config.timeout_s):
+                return await retrying(attempt)
+        except (TimeoutError, nats.errors.ConnectionClosedError):
+            raise self._unavailable(what) from None
+
+    async def _ensure(self, stream: Stream) -> None:
+        config = api.StreamConfig(
+            name=stream.name,
+            subjects=list(stream.subjects),
+            retention=api.RetentionPolicy.WORK_QUEUE if stream.work else api.RetentionPolicy.LIMITS,
+            storage=api.StorageType.FILE,
+            discard=api.DiscardPolicy.NEW,  # a full stream refuses: better a failed call than a record that silently went
+            max_bytes=self._config.max_bytes,
+            max_age=MAX_AGE_S,
+            duplicate_window=DUPLICATE_WINDOW_S,
+            num_replicas=self._config.replicas,
+        )
+        try:
+            await self.js.add_stream(config)
+        except BadRequestError:  # it stands with other settings
+            await self.js.update_stream(config)
+
+    def _unavailable(self, what: str) -> BusUnavailable:
+        troubles = "; ".join(self._troubles) or "no error was reported"
+        return BusUnavailable(
+            f"NATS at {self._config.url} did not {what} in {self._config.timeout_s:g} s ({troubles}); "
+            "is it up, with JetStream, and the token right?"
+        )
+
+    async def _note(self, state: RetryCallState) -> None:
+        if state.outcome is not None:
+            await self._on_error(state.outcome.exception())
+
+    async def _on_error(self, error: BaseException | None) -> None:
+        """Keeps the latest troubles to tell: a refused publish, for one, looks like a timeout and is only explained here."""
+        trouble = str(error) or type(error).__name__
+        if trouble not in self._troubles:
+            log.warning("NATS: %s", trouble)
+            self._troubles.append(trouble)
+
+    async def _on_reconnect(self) -> None:
+        log.warning("NATS: connected again")
+        self._troubles.clear()
+
+
+def _may_pass(error: BaseException) -> bool:
+    final = (BadRequestError, NotFoundError, nats.errors.ConnectionClosedError)
+    return isinstance(error, nats.errors.Error) and not isinstance(error, final)

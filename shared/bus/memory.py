@@ -1,0 +1,134 @@
+"""The bus's twin for tests: the same promises inside one process, and nothing survives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus.delivery import Consumer, check_size, tapped
+from shared.bus.streams import filters_of
+from shared.bus.workers import GRACE_S, Workers
+from shared.events import Message, encode
+from shared.subjects import dead_subject, matches, subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    subject: str
+    data: bytes
+    number: int = 1
+
+    def again(self) -> _Delivery:
+        return _Delivery(self.subject, self.data, self.number + 1)
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """Waiting deliveries of a durable name, or what a tap has not read yet."""
+
+    patterns: list[str]
+    waiting: asyncio.Queue[_Delivery | None] = field(default_factory=asyncio.Queue)
+
+    def offer(self, delivery: _Delivery) -> None:
+        if any(matches(p, delivery.subject) for p in self.patterns):
+            self.waiting.put_nowait(delivery)
+
+
+@dataclass(slots=True)
+class Broker:
+    """What several `MemoryBus` connections share: the part of the server."""
+
+    ids: set[str] = field(default_factory=set)
+    kept: list[_Delivery] = field(default_factory=list)
+    durables: dict[str, _Queue] = field(default_factory=dict)
+    taps: list[_Queue] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+
+    def show(self, delivery: _Delivery) -> None:
+        for tap in self.taps:
+            tap.offer(delivery)
+
+    def keep(self, delivery: _Delivery) -> None:
+        self.kept.append(delivery)
+        for queue in self.durables.values():
+            queue.offer(delivery)
+
+    def durable(self, name: str, patterns: list[str]) -> _Queue:
+        if name not in self.durables:
+            self.durables[name] = queue = _Queue(patterns)
+            for delivery in self.kept:
+                queue.offer(delivery)
+        return self.durables[name]
+
+
+class MemoryBus:
+    """A connection to a `Broker`, by default to one of its own."""
+
+    def __init__(
+        self, broker: Broker | None = None, *, max_deliver: int = 6, max_payload: int = 8 * 1024 * 1024, retry_s: float = 0.01
+    ) -> None:
+        self.broker = broker or Broker()
+        self.counts: Counter[str] = Counter()
+        self._max_deliver, self._max_payload, self._retry_s = max_deliver, max_payload, retry_s
+        self._workers = Workers()
+        self._taps: list[_Queue] = []
+
+    async def publish(self, message: Message) -> None:
+        await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
+
+    async def publish_raw(self, subject: str, data: bytes, message_id: str) -> None:
+        """Publishes any bytes, as somebody outside the project could."""
+        check_size(subject, data, self._max_payload)
+        delivery = _Delivery(subject, data)
+        self.broker.show(delivery)
+        if message_id not in self.broker.ids:
+            self.broker.ids.add(message_id)
+            self.broker.keep(delivery)
+
+    async def consume(
+        self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
+    ) -> None:
+        patterns = [p for ps in filters_of(types, run_id).values() for p in ps]
+        queue = self.broker.durable(f"{durable}/{run_id}", patterns)
+        consumer = Consumer(durable, types, handler, self._max_deliver, self._retry_s)
+        for _ in range(concurrency):
+            self._workers.start(self._work(queue, consumer))
+
+    async def _work(self, queue: _Queue, consumer: Consumer) -> None:
+        while not self._workers.stopping and (delivery := await queue.waiting.get()):
+            with self._workers.busy():
+                await self._handle(delivery, queue, consumer)
+
+    async def _handle(self, delivery: _Delivery, queue: _Queue, consumer: Consumer) -> None:
+        try:
+            outcome = await consumer.deliver(delivery.data, delivery.number)
+        except asyncio.CancelledError:
+            queue.waiting.put_nowait(delivery.again())
+            raise
+        if outcome.kind == "later":
+            asyncio.get_running_loop().call_later(outcome.delay_s, queue.waiting.put_nowait, delivery.again())
+        elif outcome.kind == "dead":
+            self.broker.dead.append(DeadLetter(delivery.subject, consumer.durable, outcome.reason, delivery.data))
+            self.broker.show(_Delivery(dead_subject(delivery.subject), delivery.data))
+        self.counts[outcome.kind] += 1
+
+    async def tap(self, pattern: str) -> AsyncIterator[Tapped]:
+        queue = _Queue([pattern])
+        self.broker.taps.append(queue)
+        self._taps.append(queue)
+        try:
+            while delivery := await queue.waiting.get():
+                yield tapped(delivery.subject, delivery.data)
+        finally:
+            self.broker.taps.remove(queue)
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        return list(self.broker.dead)
+
+    async def close(self) -> None:
+        await self._workers.stop(GRACE_S)
+        for queue in self._taps:
+            queue.waiting.put_nowait(None)

@@ -1,0 +1,193 @@
+"""The bus on NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.js import api
+from nats.js.client import JetStreamContext
+from nats.js.errors import BadRequestError, NotFoundError
+
+from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
+from shared.bus.link import RECONNECT_S, REQUEST_S, Link
+from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of
+from shared.bus.workers import GRACE_S, Workers
+from shared.config.model import BusConfig
+from shared.errors import ConfigError, ForgeError
+from shared.events import Message, encode
+from shared.ids import check_id
+from shared.subjects import dead_subject, subject_of, tap_pattern
+
+log = logging.getLogger(__name__)
+
+_FETCH_S = 2.0  # one pull; also how long a consumer may notice late that the server was restarted
+_RETRY_S = 0.2  # delay after the first failed delivery
+_MSG_ID, _SUBJECT, _CONSUMER, _REASON = "Nats-Msg-Id", "Forge-Subject", "Forge-Consumer", "Forge-Reason"
+
+
+async def connect_nats(config: BusConfig, run_id: str, token: str | None = None) -> NatsBus:
+    """A connection whose streams stand.
+
+    Args:
+        config: where, and with which limits.
+        run_id: whose dead letters `dead_letters` lists; `*` lists all.
+        token: of the server, if it wants one.
+
+    Raises:
+        BusUnavailable: no server answered in `config.timeout_s`, it refused the token, or it runs without JetStream.
+    """
+    link = Link(config)
+    try:
+        await link.open(f"openforge {run_id}", token)
+    except BaseException:
+        await link.close()
+        raise
+    return NatsBus(link, config, run_id)
+
+
+class NatsBus:
+    """The bus behind a link. Use `connect_nats`.
+
+    Attributes:
+        counts: messages that its consumers settled: `handled`, `later` (to be delivered again), `dead`.
+    """
+
+    def __init__(self, link: Link, config: BusConfig, run_id: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self._link, self._config, self._run_id = link, config, run_id
+        self._workers = Workers()
+
+    async def publish(self, message: Message) -> None:
+        await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
+
+    async def publish_raw(self, subject: str, data: bytes, message_id: str, **headers: str) -> None:
+        """Publishes any bytes on a subject of the streams, once for an id; raises as `publish` does."""
+        check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
+        headers[_MSG_ID] = message_id
+        attempt = partial(self._link.js.publish, subject, data, timeout=REQUEST_S, headers=headers)
+        await self._link.retried(f"publish {subject}", attempt)
+
+    async def consume(
+        self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
+    ) -> None:
+        """As the port says. Raises ConfigError when another durable already takes such commands or groups."""
+        name = check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")
+        consumer = Consumer(name, types, handler, self._config.max_deliver, _RETRY_S)
+        slots = asyncio.Semaphore(concurrency)
+        for stream, filters in filters_of(types, run_id).items():
+            try:
+                await self._link.retried(f"make the consumer {name}", partial(self._ensure_consumer, stream, name, filters))
+            except BadRequestError as e:
+                raise ConfigError(f"{stream.name} refuses the consumer {name}: {e.description}") from e
+            for _ in range(concurrency):
+                pull = await self._link.js.pull_subscribe_bind(consumer=name, stream=stream.name)
+                self._workers.start(self._work(pull, consumer, slots))
+
+    async def tap(self, pattern: str) -> AsyncIterator[Tapped]:
+        subscription = await self._link.client.subscribe(pattern)
+        try:
+            async for message in subscription.messages:
+                yield tapped(message.subject, message.data)
+        finally:
+            if not self._link.client.is_closed:
+                await subscription.unsubscribe()
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        pattern, letters, seq = dead_subject(tap_pattern("", self._run_id)), list[DeadLetter](), 1
+        with contextlib.suppress(NotFoundError):  # how the server says that there are no more
+            while True:
+                found = await self._link.retried("list dead letters", partial(self._next_dead, pattern, seq))
+                headers = found.headers or {}
+                letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
+                seq = int(found.seq or 0) + 1
+        return letters
+
+    async def close(self) -> None:
+        await self._workers.stop(GRACE_S)
+        await self._link.close()
+
+    async def _work(self, pull: JetStreamContext.PullSubscription, consumer: Consumer, slots: asyncio.Semaphore) -> None:
+        """Takes one message at a time, so that none grows old in a buffer. Each worker has a subscription of its own, because
+        concurrent pulls on one inbox take each other's answers."""
+        try:
+            while not self._workers.stopping:
+                message = await self._next(pull, consumer.durable)
+                if message is not None:
+                    with self._workers.busy():
+                        await self._handle(message, consumer, slots)
+        finally:  # or the server would hand the next message to nobody, and wait for the answer
+            if not self._link.client.is_closed:
+                await pull.unsubscribe()
+
+    async def _next(self, pull: JetStreamContext.PullSubscription, durable: str) -> Msg | None:
+        """The next message, None when there is none for now or the server is away."""
+        try:
+            [message] = await pull.fetch(1, timeout=_FETCH_S)
+        except TimeoutError:
+            return None
+        except nats.errors.Error as e:
+            log.warning("%s cannot fetch: %s", durable, e)
+            await asyncio.sleep(RECONNECT_S)
+            return None
+        return message
+
+    async def _handle(self, message: Msg, consumer: Consumer, slots: asyncio.Semaphore) -> None:
+        lease = asyncio.create_task(self._hold(message))
+        try:
+            async with slots:
+                outcome = await consumer.deliver(message.data, message.metadata.num_delivered)
+        finally:
+            lease.cancel()
+        try:
+            await self._settle(message, consumer.durable, outcome)
+            self.counts[outcome.kind] += 1
+        except (nats.errors.Error, ForgeError) as e:
+            log.warning("%s could not settle a message, it will come again: %s", consumer.durable, e)
+
+    async def _hold(self, message: Msg) -> None:
+        """Tells the server that the message is being handled, for as long as it is."""
+        while True:
+            await asyncio.sleep(self._config.ack_wait_s / 3)
+            try:
+                await message.in_progress()
+            except nats.errors.Error as e:
+                log.warning("a lease could not be renewed: %s", e)
+
+    async def _settle(self, message: Msg, durable: str, outcome: Outcome) -> None:
+        match outcome.kind:
+            case "handled":
+                await message.ack()
+            case "later":
+                await message.nak(outcome.delay_s)
+            case "dead":
+                await self._bury(message, durable, outcome.reason)
+                await message.term()
+
+    async def _bury(self, message: Msg, durable: str, reason: str) -> None:
+        about = {_SUBJECT: message.subject, _CONSUMER: durable, _REASON: reason.encode("ascii", "replace").decode()}
+        body = message.data[: self._link.max_payload - PAYLOAD_MARGIN]  # somebody else's may be longer than ours
+        at = message.metadata
+        await self.publish_raw(dead_subject(message.subject), body, f"{at.stream}/{durable}/{at.sequence.stream}", **about)
+
+    async def _ensure_consumer(self, stream: Stream, name: str, filters: list[str]) -> None:
+        config = api.ConsumerConfig(
+            name=name,
+            durable_name=name,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=self._config.ack_wait_s,
+            max_deliver=-1,  # we count ourselves: the server would stop delivering without a word to anybody
+            filter_subjects=filters,
+            inactive_threshold=MAX_AGE_S,
+        )
+        await self._link.js.add_consumer(stream.name, config)
+
+    async def _next_dead(self, pattern: str, seq: int) -> api.RawStreamMsg:
+        return await self._link.js.get_msg(DEAD_LETTERS.name, seq=seq, subject=pattern, next=True)

@@ -1,0 +1,51 @@
+"""The streams of the bus: what each keeps, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.events import Message
+from shared.subjects import DEAD, below, matches, pattern_of
+
+DUPLICATE_WINDOW_S = 600.0
+"""Seconds for which a message's id is remembered; longer than anybody goes on trying to publish it."""
+
+MAX_AGE_S = 86400.0
+"""Seconds after which a stream forgets a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream.
+
+    Attributes:
+        name: on the server.
+        subjects: what it keeps.
+        work: a message is for one consumer and goes once it is handled; otherwise it stays until it is too old.
+    """
+
+    name: str
+    subjects: tuple[str, ...]
+    work: bool = False
+
+
+CALLS = Stream("FORGE-CALLS", (below("evt", "call"),))
+EVENTS = Stream(
+    "FORGE-EVENTS", tuple(below("evt", noun) for noun in ("run", "rollout", "session", "trajectory", "weights", "task"))
+)
+COMMANDS = Stream("FORGE-COMMANDS", (below("cmd"),), work=True)
+GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), work=True)
+DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
+
+STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)
+
+
+def filters_of(types: Sequence[type[Message]], run_id: str) -> dict[Stream, list[str]]:
+    """The subscriptions of some message types in one run (`*`: all runs), by the stream that keeps them."""
+    filters: dict[Stream, list[str]] = {}
+    for kind in types:
+        pattern = pattern_of(kind, run_id)
+        stream = next(s for s in STREAMS if any(matches(subject, pattern) for subject in s.subjects))
+        filters.setdefault(stream, []).append(pattern)
+    return filters

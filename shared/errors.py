@@ -1,0 +1,103 @@
+"""One small hierarchy of errors by boundary, and one table that says what follows from each.
+
+The class names double as the `reason` of failed rollouts, so that logs, events and code use one word for one thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ForgeError(Exception):
+    """Base of all errors that the project raises on purpose. The message says what to do."""
+
+
+class ConfigError(ForgeError):
+    """Configuration that cannot be used."""
+
+
+class InvalidId(ConfigError):
+    """An identifier that could not be a subject token."""
+
+
+class TaskError(ForgeError):
+    """A task folder that is missing, incomplete or malformed."""
+
+
+class BusUnavailable(ForgeError):
+    """The bus did not acknowledge within the time that was set."""
+
+
+class Rejected(ForgeError):
+    """A message that no number of deliveries could make acceptable; it becomes a dead letter."""
+
+
+class StoreUnavailable(ForgeError):
+    """The store did not answer within the time that was set."""
+
+
+class EngineError(ForgeError):
+    """The inference engine refused, failed or did not answer."""
+
+
+class SandboxError(ForgeError):
+    """A sandbox could not be made, or was lost."""
+
+
+class HarnessError(ForgeError):
+    """A harness program that could not be started at all."""
+
+
+class VerifierError(ForgeError):
+    """The verifier failed, hung, or left no usable reward."""
+
+
+class FidelityError(ForgeError):
+    """Records of a rollout are missing, doubled or contradict each other."""
+
+
+class AgentTimeout(ForgeError):
+    """The agent used up its wall-clock time."""
+
+
+class Cancelled(ForgeError):
+    """Somebody asked for the rollout to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What follows when a rollout's attempt ends for a reason.
+
+    Attributes:
+        retry: start a new attempt of the same rollout, if attempts are left.
+        grade: run the verifier on what the agent left.
+        reward_valid: the reward may be trained on.
+    """
+
+    retry: bool
+    grade: bool
+    reward_valid: bool
+
+
+POLICIES: dict[type[ForgeError], Policy] = {
+    EngineError: Policy(retry=True, grade=False, reward_valid=False),
+    SandboxError: Policy(retry=True, grade=False, reward_valid=False),
+    FidelityError: Policy(retry=True, grade=False, reward_valid=False),
+    BusUnavailable: Policy(retry=True, grade=False, reward_valid=False),
+    StoreUnavailable: Policy(retry=True, grade=False, reward_valid=False),
+    HarnessError: Policy(retry=False, grade=False, reward_valid=False),
+    VerifierError: Policy(retry=False, grade=False, reward_valid=False),
+    TaskError: Policy(retry=False, grade=False, reward_valid=False),
+    Cancelled: Policy(retry=False, grade=False, reward_valid=False),
+    # A policy timeout is the policy's doing: the state it reached is verified; the group's timeout policy decides what trains.
+    AgentTimeout: Policy(retry=False, grade=True, reward_valid=True),
+}
+
+
+def policy_of(error: ForgeError | type[ForgeError]) -> Policy:
+    """The policy of an error, by its nearest listed ancestor; an unlisted one is neither retried nor trained on."""
+    kind = error if isinstance(error, type) else type(error)
+    for ancestor in kind.__mro__:
+        if ancestor in POLICIES:
+            return POLICIES[ancestor]
+    return Policy(retry=False, grade=False, reward_valid=False)

@@ -1,0 +1,9 @@
+"""The store: what several processes must agree on, in Redis. Atomic steps are Lua scripts beside the modules that use them.
+
+Real servers (valkey, Redis) and the in-memory twin (fakeredis, which runs the same scripts) pass one contract suite.
+
+- `connect`   clients with timeouts and retries
+- `sessions`  recording sessions: secret, call numbers, intents, sealing; and the engine's gate (version, drain)
+- `assembly`  calls and outcomes per session, settled attempts per group, the outbox
+- `blobs`     bodies too large for the bus
+"""

@@ -1,0 +1,204 @@
+"""Recording sessions and the engine's gate.
+
+A session is one attempt of one rollout. Its secret opens it; `begin` gives a call its number and leaves a durable intent,
+in the same step in which it checks that the session lives and that no weights are being loaded. So no call is ever forwarded
+without a trace, and no call sees two weight versions, whatever the number of proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shared.store.connect import Client, Keys, store_errors, text
+
+ALIVE_S = 3
+"""Seconds after its last heartbeat for which a proxy counts as alive; its open calls are waited for so long."""
+
+_POLL_S = 0.02
+
+# KEYS: secret, gate, gate-open   ARGV: prefix of session keys, proxy id
+_BEGIN = """
+local sid = redis.call('GET', KEYS[1])
+if not sid then return {'unknown'} end
+local skey = ARGV[1] .. sid
+local s = redis.call('HMGET', skey, 'status', 'meta')
+if s[1] ~= 'live' then return {'sealed'} end
+local g = redis.call('HMGET', KEYS[2], 'state', 'version')
+if g[1] == 'updating' then return {'hold'} end
+local seq = redis.call('HINCRBY', skey, 'seq', 1)
+redis.call('HSET', skey .. ':calls', seq, 'open:' .. ARGV[2])
+redis.call('HSET', KEYS[3], sid .. '/' .. seq, ARGV[2])
+return {'ok', sid, s[2], seq, g[2] or '0'}
+"""
+
+# KEYS: session, secret   ARGV: meta, session id
+_CREATE = """
+local s = redis.call('HMGET', KEYS[1], 'status', 'secret')
+if s[1] then return s[2] == KEYS[2] and s[1] or 'other' end
+redis.call('HSET', KEYS[1], 'status', 'live', 'meta', ARGV[1], 'secret', KEYS[2])
+redis.call('SET', KEYS[2], ARGV[2])
+return 'live'
+"""
+
+# KEYS: calls, gate-open   ARGV: seq, state, gate field.  A state that was settled by sealing stays.
+_END = """
+local now = redis.call('HGET', KEYS[1], ARGV[1])
+if now and string.sub(now, 1, 5) == 'open:' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+redis.call('HDEL', KEYS[2], ARGV[3])
+return now
+"""
+
+# KEYS: session, calls   ARGV: ttl
+_SEAL = """
+local s = redis.call('HMGET', KEYS[1], 'status', 'secret')
+if not s[1] then return {} end
+redis.call('HSET', KEYS[1], 'status', 'sealed')
+for _, key in ipairs({s[2], KEYS[1], KEYS[2]}) do redis.call('EXPIRE', key, ARGV[1]) end
+return redis.call('HGETALL', KEYS[2])
+"""
+
+CallEnd = Literal["delivered", "cut", "errored"]
+
+
+def secret_hash(secret: str) -> str:
+    """What the store knows of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version."""
+
+    session_id: str
+    meta: bytes
+    seq: int
+    version: int
+
+
+Refusal = Literal["unknown", "sealed", "hold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What became of a session's calls: numbers 1..calls; the other lists name numbers, ascending."""
+
+    calls: int
+    errored: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+
+
+class Sessions:
+    """Sessions of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
+
+    def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0) -> None:
+        self._redis = client
+        self._key = Keys(run_id)
+        self._ttl = int(ttl_s)
+        self._begin = client.register_script(_BEGIN)
+        self._create = client.register_script(_CREATE)
+        self._end = client.register_script(_END)
+        self._seal = client.register_script(_SEAL)
+
+    async def create(self, session_id: str, secret: str, meta: bytes) -> bool:
+        """Opens a session; doing it again changes nothing. Returns False if it was sealed, or opened with another secret."""
+        with store_errors("open a session"):
+            keys = [self._key("sess", session_id), self._key("secret", secret_hash(secret))]
+            return text(await self._create(keys=keys, args=[meta, session_id])) == "live"
+
+    async def meta(self, session_id: str) -> bytes | None:
+        """A session's metadata as given to `create`; None if there is no such session."""
+        with store_errors("look up a session"):
+            meta = await self._redis.hget(self._key("sess", session_id), "meta")
+        return None if meta is None else text(meta).encode()
+
+    async def begin(self, secret: str, proxy_id: str) -> Begun | Refusal:
+        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded."""
+        keys = [self._key("secret", secret_hash(secret)), self._key("gate"), self._key("gate", "open")]
+        with store_errors("register a call"):
+            reply = await self._begin(keys=keys, args=[self._key("sess", ""), proxy_id])
+        match text(reply[0]):
+            case "ok":
+                return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]))
+            case "sealed":
+                return "sealed"
+            case "hold":
+                return "hold"
+        return "unknown"
+
+    async def end(self, session_id: str, seq: int, state: CallEnd) -> None:
+        """Settles a call. `delivered` and `cut` promise that its record is durable; `errored` that nothing was sampled."""
+        await self._settle(session_id, seq, state)
+
+    async def seal(self, session_id: str, drain_s: float) -> Seal | None:
+        """Revokes the secret, waits up to `drain_s` for open calls of living proxies, counts the rest as lost.
+
+        Doing it again gives the same answer. None if there is no such session.
+        """
+        until = asyncio.get_running_loop().time() + drain_s
+        with store_errors("seal a session"):
+            if not await self._redis.exists(self._key("sess", session_id)):
+                return None
+            calls = await self._revoke(session_id)
+            while await self._awaited(calls) and asyncio.get_running_loop().time() < until:
+                await asyncio.sleep(_POLL_S)
+                calls = await self._revoke(session_id)
+            for seq in _open(calls):
+                await self.end_as_lost(session_id, seq)
+            calls = await self._revoke(session_id)  # a call may have ended just before it was given up
+        by = {state: sorted(n for n, s in calls.items() if s == state) for state in ("errored", "cut", "lost")}
+        return Seal(len(calls), **by)
+
+    async def end_as_lost(self, session_id: str, seq: int) -> None:
+        """Settles a call whose record will never come."""
+        await self._settle(session_id, seq, "lost")
+
+    async def heartbeat(self, proxy_id: str) -> None:
+        """Says that a proxy lives; to be repeated every second."""
+        with store_errors("send a heartbeat"):
+            await self._redis.set(self._key("proxy", proxy_id), 1, ex=ALIVE_S)
+
+    async def close_gate(self) -> None:
+        """From now on `begin` answers `hold`."""
+        with store_errors("close the gate"):
+            await self._redis.hset(self._key("gate"), "state", "updating")
+
+    async def open_gate(self, version: int) -> None:
+        """Stamps the version that is served from now on and lets calls begin."""
+        with store_errors("open the gate"):
+            await self._redis.hset(self._key("gate"), mapping={"state": "serving", "version": version})
+
+    async def version(self) -> int:
+        """The weight version that is stamped on calls; 0 before the first push."""
+        with store_errors("read the version"):
+            return int(await self._redis.hget(self._key("gate"), "version") or 0)
+
+    async def in_flight(self) -> int:
+        """Calls of living proxies between `begin` and `end`, over all sessions."""
+        with store_errors("count open calls"):
+            proxies = [text(p) for p in await self._redis.hvals(self._key("gate", "open"))]
+            alive = {p for p in set(proxies) if await self._redis.exists(self._key("proxy", p))}
+            return sum(p in alive for p in proxies)
+
+    async def _settle(self, session_id: str, seq: int, state: CallEnd | Literal["lost"]) -> None:
+        with store_errors("settle a call"):
+            keys = [self._key("sess", session_id, "calls"), self._key("gate", "open")]
+            await self._end(keys=keys, args=[seq, state, f"{session_id}/{seq}"])
+
+    async def _revoke(self, session_id: str) -> dict[int, str]:
+        """Takes the session out of service; its calls by number with their states."""
+        flat = await self._seal(keys=[self._key("sess", session_id), self._key("sess", session_id, "calls")], args=[self._ttl])
+        return {int(flat[i]): text(flat[i + 1]) for i in range(0, len(flat), 2)}
+
+    async def _awaited(self, calls: dict[int, str]) -> bool:
+        """Whether a living proxy is busy with one of the calls."""
+        proxies = set(_open(calls).values())
+        return bool(proxies) and bool(await self._redis.exists(*(self._key("proxy", p) for p in proxies)))
+
+
+def _open(calls: dict[int, str]) -> dict[int, str]:
+    """Calls that nobody settled, with the proxy that has them."""
+    return {seq: state.removeprefix("open:") for seq, state in calls.items() if state.startswith("open:")}

@@ -1,0 +1,280 @@
+"""What the store promises: stated once, for fakeredis, for the embedded valkey server, and for Redis in a container."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Callable
+
+import fakeredis
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.errors import FidelityError
+from shared.store.assembly import Assembly
+from shared.store.blobs import Blobs
+from shared.store.connect import Client, connect
+from shared.store.sessions import Begun, CallEnd, Seal, Sessions
+from tests.embedded import Address
+from tests.waiting import eventually
+
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(params=["memory", "embedded", "container"])
+def address(request: pytest.FixtureRequest) -> Address | None:
+    """Where the store is; None for the twin."""
+    fixture = {"memory": None, "embedded": "store_server", "container": "redis_container"}[request.param]
+    return request.getfixturevalue(fixture) if fixture else None
+
+
+@pytest.fixture
+async def client(address: Address | None) -> AsyncIterator[Client]:
+    client = fakeredis.FakeAsyncRedis() if address is None else connect(address.url, address.secret)
+    yield client
+    await client.aclose()
+
+
+def new_run() -> str:
+    return f"run-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def sessions(client: Client) -> Sessions:
+    return Sessions(client, new_run())
+
+
+@pytest.fixture
+def assembly(client: Client) -> Assembly:
+    return Assembly(client, new_run())
+
+
+async def begun(sessions: Sessions, secret: str = "s3cret", proxy: str = "proxy-1") -> Begun:
+    reply = await sessions.begin(secret, proxy)
+    assert isinstance(reply, Begun)
+    return reply
+
+
+# --- sessions ----------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_of_a_session_are_numbered_and_carry_its_meta_and_the_version(sessions: Sessions) -> None:
+    assert await sessions.create("r1-a1", "s3cret", b"\x00meta")
+    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 1, 0)
+    await sessions.open_gate(7)
+    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 2, 7)
+    assert await sessions.version() == 7
+
+
+async def test_numbers_are_unique_under_concurrency(sessions: Sessions) -> None:
+    await sessions.create("r1-a1", "s3cret", b"")
+    numbers = [b.seq for b in await asyncio.gather(*(begun(sessions, proxy=f"proxy-{n % 3}") for n in range(40)))]
+    assert sorted(numbers) == list(range(1, 41))
+
+
+async def test_why_a_call_may_not_begin(sessions: Sessions) -> None:
+    assert await sessions.begin("s3cret", "proxy-1") == "unknown"
+    await sessions.create("r1-a1", "s3cret", b"")
+    await sessions.close_gate()
+    assert await sessions.begin("s3cret", "proxy-1") == "hold"
+    await sessions.open_gate(1)
+    await begun(sessions)
+    await sessions.seal("r1-a1", 0)
+    assert await sessions.begin("s3cret", "proxy-1") == "sealed"
+
+
+async def test_a_session_is_opened_once_with_one_secret(sessions: Sessions) -> None:
+    assert await sessions.create("r1-a1", "s3cret", b"meta")
+    await begun(sessions)
+    assert await sessions.create("r1-a1", "s3cret", b"other meta")
+    assert (await begun(sessions)).meta == b"meta"
+    assert not await sessions.create("r1-a1", "another", b"meta")
+    assert await sessions.begin("another", "proxy-1") == "unknown"
+    await sessions.seal("r1-a1", 0)
+    assert not await sessions.create("r1-a1", "s3cret", b"meta")
+
+
+async def test_sealing_what_does_not_exist_is_none(sessions: Sessions) -> None:
+    assert await sessions.seal("r1-a1", 5) is None
+
+
+ENDS: list[CallEnd | None] = ["delivered", "cut", "errored", None]
+
+
+@FEW
+@given(ends=st.lists(st.sampled_from(ENDS), max_size=8), seed=st.integers(0, 99))
+async def test_a_seal_tells_of_every_call_whatever_the_order(client: Client, ends: list[CallEnd | None], seed: int) -> None:
+    sessions, order = Sessions(client, new_run()), random.Random(seed)
+    await sessions.create("r1-a1", "s3cret", b"")
+    numbered = [(end, (await begun(sessions)).seq) for end in ends]
+    order.shuffle(numbered)
+    for _ in range(2):  # every end is told twice
+        await asyncio.gather(*(sessions.end("r1-a1", seq, end) for end, seq in numbered if end is not None))
+    sealed = await sessions.seal("r1-a1", 5)  # the proxy never gave a sign of life: what it has open is not waited for
+    told = {end: sorted(seq for e, seq in numbered if e == end) for end in ENDS}
+    assert sealed == Seal(len(ends), told["errored"], told["cut"], told[None])
+    for seq in told[None]:
+        await sessions.end("r1-a1", seq, "delivered")  # too late
+    assert await sessions.seal("r1-a1", 0) == sealed
+    assert await sessions.in_flight() == 0
+
+
+async def test_sealing_waits_for_the_open_calls_of_a_living_proxy(sessions: Sessions) -> None:
+    await sessions.create("r1-a1", "s3cret", b"")
+    await sessions.heartbeat("proxy-1")
+    first, _ = await begun(sessions), await begun(sessions)
+    sealing = asyncio.create_task(sessions.seal("r1-a1", 0.5))
+
+    async def is_sealed() -> bool:
+        return await sessions.begin("s3cret", "proxy-1") == "sealed"
+
+    await eventually(is_sealed)
+    await sessions.end("r1-a1", first.seq, "cut")
+    sealed = await sealing
+    assert sealed is not None
+    assert (sealed.cut, first.seq in sealed.lost, len(sealed.lost)) == ([1], False, sealed.calls - 1)
+
+
+async def test_calls_in_flight_are_those_of_living_proxies(sessions: Sessions) -> None:
+    await sessions.create("r1-a1", "s3cret", b"")
+    call, _ = await begun(sessions, proxy="alive"), await begun(sessions, proxy="dead")
+    assert await sessions.in_flight() == 0
+    await sessions.heartbeat("alive")
+    assert await sessions.in_flight() == 1
+    await sessions.end("r1-a1", call.seq, "delivered")
+    assert await sessions.in_flight() == 0
+
+
+async def test_no_call_begins_behind_a_closed_gate(sessions: Sessions) -> None:
+    await sessions.create("r1-a1", "s3cret", b"")
+    await sessions.heartbeat("proxy-1")
+    calls = [asyncio.create_task(sessions.begin("s3cret", "proxy-1")) for _ in range(30)]
+    await sessions.close_gate()
+    in_flight = await sessions.in_flight()
+    replies = await asyncio.gather(*calls)
+    assert in_flight == sum(isinstance(r, Begun) for r in replies) == await sessions.in_flight()
+    assert {r for r in replies if isinstance(r, str)} <= {"hold"}
+
+
+# --- assembly ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_is_kept_once_and_a_contradiction_is_remembered(assembly: Assembly) -> None:
+    assert [await assembly.put_call("s-a1", 1, b) for b in (b"one", b"one")] == ["new", "same"]
+    assert (await assembly.load("s-a1")).conflict is None
+    assert await assembly.put_call("s-a1", 1, b"other") == "conflict"
+    await assembly.put_part("s-a1", "sealed", b"seal")
+    await assembly.put_part("s-a1", "sealed", b"another seal")
+    parts = await assembly.load("s-a1")
+    assert (parts.calls, parts.sealed, parts.outcome, parts.conflict) == ({1: b"one"}, b"seal", None, "1")
+    assert await assembly.ends("s-a1") == (b"seal", None)
+    assert await assembly.call_numbers("s-a1") == {1}
+
+
+PARTS: list[tuple[str, int]] = [(f"r{n}", attempt) for n in range(3) for attempt in (1, 2)]
+
+
+@FEW
+@given(order=st.permutations(PARTS * 2))
+async def test_any_order_and_number_of_settlings_gives_the_same_group(client: Client, order: list[tuple[str, int]]) -> None:
+    collectors = [Assembly(client, run) for run in [new_run()] * 3]
+    assert await collectors[0].open_group("g", b"info", 1.0)
+    await asyncio.gather(
+        *(
+            collectors[i % 3].settle("g", f"{rollout}-a{attempt}", rollout, attempt, f"{rollout}/{attempt}".encode())
+            for i, (rollout, attempt) in enumerate(order)
+        )
+    )
+    state = await collectors[1].group("g")
+    assert state.settled == {(r, a): f"{r}/{a}".encode() for r, a in PARTS}
+    assert (state.info, state.closed) == (b"info", False)
+    assert await collectors[2].is_settled("g", "r0", 2)
+    assert not await collectors[2].is_settled("g", "r0", 3)
+
+
+async def test_the_first_settling_of_an_attempt_stays(assembly: Assembly) -> None:
+    await assembly.settle("g", "r-a1", "r", 1, b"first")
+    assert (await assembly.settle("g", "r-a1", "r", 1, b"second")).settled == {("r", 1): b"first"}
+
+
+@FEW
+@given(closers=st.integers(2, 12), groups=st.integers(1, 3))
+async def test_a_group_is_closed_exactly_once(client: Client, closers: int, groups: int) -> None:
+    run = new_run()
+    collectors = [Assembly(client, run) for _ in range(closers)]
+    for g in range(groups):
+        await collectors[0].open_group(f"g{g}", b"info", 1.0)
+    tries = [(g, n) for g in range(groups) for n in range(closers)]
+    won = await asyncio.gather(*(collectors[n].close_group(f"g{g}", f"{g}/{n}".encode()) for g, n in tries))
+    bodies = [f"{g}/{n}".encode() for (g, n), mine in zip(tries, won, strict=True) if mine]
+    assert len(bodies) == groups
+    assert sorted(body for _, body in await collectors[0].outbox()) == sorted(bodies)
+    assert await collectors[0].overdue(2.0) == []
+    assert not await collectors[0].open_group("g0", b"again", 3.0)
+    assert (await collectors[0].group("g0")).closed
+
+
+async def test_a_closed_group_stays_closed_when_its_state_has_expired(client: Client) -> None:
+    assembly = Assembly(client, new_run(), ttl_s=1)
+    await assembly.open_group("g", b"info", 1.0)
+    await assembly.settle("g", "r-a1", "r", 1, b"body")
+    assert await assembly.close_group("g", b"message")
+
+    async def has_expired() -> bool:
+        return not (await assembly.group("g")).settled
+
+    await eventually(has_expired)
+    assert await assembly.is_closed("g")
+    assert not await assembly.open_group("g", b"info", 9.0)
+    assert not await assembly.close_group("g", b"message")
+
+
+async def test_groups_are_overdue_by_when_they_were_first_opened(assembly: Assembly) -> None:
+    for name, opened in (("late", 30.0), ("early", 10.0), ("early", 99.0)):
+        assert await assembly.open_group(name, b"info", opened)
+    assert await assembly.overdue(20.0) == ["early"]
+    assert await assembly.overdue(100.0) == ["early", "late"]
+
+
+async def test_the_outbox_keeps_messages_in_order_until_they_are_published(assembly: Assembly) -> None:
+    for n in range(3):
+        await assembly.close_group(f"g{n}", f"m{n}".encode())
+    [(first, _), *rest] = await assembly.outbox()
+    await assembly.published(first)
+    await assembly.published(first)
+    assert await assembly.outbox() == rest
+    assert [body for _, body in await assembly.outbox(count=1)] == [b"m1"]
+
+
+async def test_the_last_attempt_of_a_rollout_is_noted_once(assembly: Assembly) -> None:
+    await assembly.end_rollout("g", "r", 2)
+    await assembly.end_rollout("g", "r", 3)
+    assert (await assembly.group("g")).settled == {("r", 0): b"2"}
+
+
+# --- blobs -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_blob_comes_back_as_it_was_put(client: Client) -> None:
+    blobs, body = Blobs(client, new_run()), bytes(range(256)) * 5000
+    ref = await blobs.put(body)
+    assert await blobs.put(body) == ref
+    assert (ref.size, await blobs.get(ref)) == (len(body), body)
+
+
+DAMAGES: dict[str, Callable[[Client, str], object]] = {
+    "gone": lambda client, key: client.delete(key),
+    "damaged": lambda client, key: client.set(key, b"something else"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+async def test_a_blob_that_is_not_what_was_put_is_an_error(client: Client, how: str) -> None:
+    blobs = Blobs(client, run := new_run())
+    ref = await blobs.put(b"body")
+    [key] = [k async for k in client.scan_iter(f"*{run}*")]
+    await DAMAGES[how](client, key)  # type: ignore[misc]
+    with pytest.raises(FidelityError, match=how):
+        await blobs.get(ref)

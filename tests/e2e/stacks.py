@@ -1,0 +1,114 @@
+"""Real stacks for tests: the `openforge` command as a process, with the scripted engine in place of vLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from services.app import open_bus
+from services.dev.stack import Running, find_running
+from shared.bus import Bus
+from shared.config import Config
+from shared.errors import ConfigError
+
+REPO = Path(__file__).parents[2]
+TASKS = REPO / "examples" / "lookup" / "tasks"
+
+
+def write_config(folder: Path, extra: str = "") -> Path:
+    """A configuration whose engine is the scripted one. It logs what it sampled to ``folder/engine.jsonl``."""
+    command = [sys.executable, "-m", "tests.engine.scripted", "--port", "{port}", "--log", str(folder / "engine.jsonl")]
+    file = folder / "openforge.toml"
+    file.write_text(
+        f"""
+[run]
+root = "{folder}/runs"
+[engine]
+command = {command}
+[tasks]
+train = "{TASKS}/train"
+heldout = "{TASKS}/heldout"
+{extra}"""
+    )
+    return file
+
+
+async def openforge(*args: str, timeout_s: float = 60) -> tuple[int, str]:
+    """Runs the command to its end. Returns its exit status and all it printed."""
+    process = await start(*args)
+    out, _ = await asyncio.wait_for(process.communicate(), timeout_s)
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+async def start(*args: str) -> asyncio.subprocess.Process:
+    """Starts the command; its output is on `stdout`."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.cli", *args, cwd=REPO, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
+    )  # fmt: skip
+
+
+@dataclass
+class LiveStack:
+    """A stack that runs: its configuration, its supervisor, a connection to its bus."""
+
+    config: Config
+    running: Running
+    process: asyncio.subprocess.Process
+    bus: Bus
+    folder: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.config.run.root) / self.config.run.id
+
+    def descendants(self) -> list[psutil.Process]:
+        """All processes below the supervisor, and the supervisor."""
+        top = psutil.Process(self.process.pid)
+        return [top, *top.children(recursive=True)]
+
+    def service(self, name: str) -> psutil.Process:
+        """The process of a service."""
+        for p in psutil.Process(self.process.pid).children():
+            if p.cmdline()[-4:-2] == ["serve", name]:
+                return p
+        raise AssertionError(f"{name} does not run")
+
+
+@asynccontextmanager
+async def live_stack(file: Path) -> AsyncIterator[LiveStack]:
+    """`openforge dev` for as long as the context lasts; nothing of it may be left afterwards."""
+    process = await start("dev", str(file))
+    stack = None
+    try:
+        config, running = await _wait_running(file.parent / "runs", process)
+        os.environ.update(running.env)
+        stack = LiveStack(config, running, process, await open_bus(config))
+        yield stack
+    finally:
+        family = stack.descendants() if stack else []
+        if stack:
+            await stack.bus.close()
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        out, _ = await asyncio.wait_for(process.communicate(), 40)
+        left = [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        assert not left, f"left behind: {left}\n{out.decode()}"
+
+
+async def _wait_running(root: Path, process: asyncio.subprocess.Process) -> tuple[Config, Running]:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return find_running(root)
+            except ConfigError:
+                assert process.returncode is None, (await process.communicate())[0].decode()
+                await asyncio.sleep(0.05)

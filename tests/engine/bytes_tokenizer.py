@@ -1,0 +1,53 @@
+"""The scripted engine's tokenizer and chat template: one token a byte, and three markers. Rendering what was sampled gives
+the very tokens that were sampled, so a conversation extends its own prefix."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+START, END, PAD = 256, 257, 258
+"""`<|im_start|>`, `<|im_end|>` (the stop token) and `<|endoftext|>`."""
+
+VOCAB = 259
+Json = dict[str, Any]
+
+
+def encode(text: str) -> list[int]:
+    """Token ids of a text: its UTF-8 bytes."""
+    return list(text.encode())
+
+
+def decode(ids: list[int]) -> str:
+    """The text of token ids; markers have none."""
+    return bytes(i for i in ids if i < 256).decode(errors="replace")
+
+
+def render(messages: list[Json], tools: list[Json] | None = None) -> list[int]:
+    """Prompt ids of a conversation, generation prompt included."""
+    ids = _turn("system", "tools: " + json.dumps(tools)) if tools else []
+    for message in messages:
+        ids += _turn(message["role"], _text(message.get("content")) + "".join(map(markup, message.get("tool_calls") or ())))
+    return [*ids, START, *encode("assistant\n")]
+
+
+def markup(call: Json) -> str:
+    """A tool call as the model writes it; `arguments` is a JSON text."""
+    function = call["function"]
+    return f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'
+
+
+def _turn(role: str, text: str) -> list[int]:
+    return [START, *encode(f"{role}\n{text}"), END, *encode("\n")]
+
+
+def _text(content: str | list[Json] | None) -> str:
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content or ""
+
+
+def logprob(ids: list[int], at: int) -> float:
+    """The log-prob (natural log) of the token at a position, given those before it: made up, but always the same."""
+    before = ids[at - 1] if at else 0
+    return -((before * 31 + ids[at] * 17 + at * 7) % 997 + 1) / 1000

@@ -1,0 +1,105 @@
+"""What becomes of an attempt: a vote, or a reason why not."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from services.collector.attempt import Outcome, Settled, conclude
+from shared.config.model import CollectorConfig
+from shared.events import Purpose, RolloutFailed, RolloutFinished, RolloutTimedOut, TokenCounts
+from tests.unit.collector.rollouts import Session, adds_up, changed, ended
+
+Policy = Literal["discard", "zero", "mask"]
+CONFIG = CollectorConfig()
+
+
+def two_calls() -> Session:
+    session = Session()
+    session.call([1], [2])
+    session.call([1, 2, 9], [3, 3], delivery="cut")
+    return session
+
+
+def settle(outcome: Outcome, policy: Policy = "discard", **seal: Any) -> Settled:
+    session = two_calls()
+    return conclude(outcome, session.sealed(**seal), session.records, None, CollectorConfig(timeout_policy=policy))
+
+
+def end(purpose: Purpose = "train", reward: float = 0.5) -> RolloutFinished:
+    return RolloutFinished(**ended(), purpose=purpose, reward=reward)
+
+
+def timeout(reward: float | None, purpose: Purpose = "train") -> RolloutTimedOut:
+    return RolloutTimedOut(**ended(), purpose=purpose, reward=reward, limit_s=1)
+
+
+def failure(**fields: Any) -> RolloutFailed:
+    return RolloutFailed(**ended(), **{"reason": "VerifierError", "detail": "no reward", **fields})
+
+
+def test_a_finished_attempt_has_a_vote() -> None:
+    settled = settle(end())
+    assert (settled.outcome, settled.final) == ("finished", True)
+    assert settled.trajectory is not None
+    assert (settled.trajectory.reward, settled.trajectory.calls, len(settled.trajectory.rows)) == (0.5, 2, 1)
+    assert settled.tokens == settled.trajectory.tokens == TokenCounts(sampled=3, trained=1, masked=2, reasons={"cut": 2})
+
+
+@pytest.mark.parametrize("outcome", [end("eval"), timeout(0.5, "eval")])
+def test_evaluation_takes_the_reward_and_no_rows(outcome: RolloutFinished | RolloutTimedOut) -> None:
+    settled = settle(outcome)
+    assert settled.trajectory is not None
+    assert (settled.trajectory.reward, settled.trajectory.rows) == (0.5, [])
+    assert settled.tokens == TokenCounts(sampled=3, masked=2, dropped=1, reasons={"cut": 2, "eval": 1})
+
+
+@pytest.mark.parametrize(
+    ("policy", "reward", "vote", "trained"),
+    [
+        ("discard", 1.0, None, 0),
+        ("zero", 1.0, 0.0, 1),
+        ("zero", None, 0.0, 1),
+        ("mask", 1.0, 1.0, 0),
+        ("mask", None, None, 0),
+    ],
+)
+def test_timeout_policy(policy: Policy, reward: float | None, vote: float | None, trained: int) -> None:
+    settled = settle(timeout(reward), policy)
+    assert (settled.outcome, settled.final) == ("timed_out", True)
+    assert (settled.trajectory.reward if settled.trajectory else None) == vote
+    assert settled.tokens.trained == trained
+    assert adds_up(settled.tokens)
+    if settled.trajectory:
+        assert settled.trajectory.timed_out
+        assert len(settled.trajectory.rows) == trained
+
+
+def test_a_missing_reward_is_no_vote_in_evaluation_either() -> None:
+    assert settle(timeout(None, "eval"), "mask").trajectory is None
+
+
+def test_a_failure_drops_its_tokens_and_may_be_followed_by_another_attempt() -> None:
+    settled = settle(failure(), errored=[2])
+    assert (settled.outcome, settled.final, settled.trajectory, settled.detail) == ("VerifierError", False, None, "no reward")
+    assert settled.tokens == TokenCounts(sampled=3, dropped=3, reasons={"VerifierError": 1, "lost": 2})
+    without_session = conclude(failure(), None, [], None, CONFIG)
+    assert without_session.tokens == TokenCounts()
+
+
+@pytest.mark.parametrize("conflict", [None, "2"])
+def test_records_that_cannot_be_trusted_make_a_finished_attempt_a_failed_one(conflict: str | None) -> None:
+    session = two_calls()
+    if conflict is None:
+        session.records[1] = changed(session.records[1], prompt_digest="0")
+    settled = conclude(end(), session.sealed(), session.records, conflict, CONFIG)
+    assert (settled.outcome, settled.final, settled.trajectory) == ("FidelityError", False, None)
+    assert "call 2 of session r1-a1" in settled.detail
+    assert settled.tokens == TokenCounts(sampled=3, dropped=3, reasons={"FidelityError": 3})
+
+
+def test_records_that_cannot_be_trusted_end_a_rollout_that_ran_out_of_time() -> None:
+    settled = settle(timeout(1.0), "mask", lost=[2])
+    assert (settled.outcome, settled.final, settled.trajectory) == ("timed_out", True, None)
+    assert settled.tokens.reasons == {"timed_out": 1, "lost": 2}

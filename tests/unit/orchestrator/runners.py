@@ -1,0 +1,124 @@
+"""Runner specs for tests: any shell script as the agent, in any kind of sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.orchestrator.backends.local import LocalBackend
+from services.orchestrator.harnesses import Launch, Request
+from services.orchestrator.isolation import INSTALL
+from services.orchestrator.plan import Attempt, plan
+from services.orchestrator.sandbox import Isolation, Kind
+from services.orchestrator.spec import Spec, Status
+from shared.config import Config, OrchestratorConfig
+from shared.events import RolloutStart
+from shared.task import load_task
+
+KINDS: tuple[Kind, ...] = ("bubblewrap", "uid", "process")
+OTHER_UID = 65534
+
+
+def isolation_of(kind: Kind) -> Isolation:
+    """Skips the test where the machine cannot give that kind; in CI a missing bubblewrap is an error."""
+    root = os.geteuid() == 0
+    if kind == "uid" and not root:
+        pytest.skip("the kind 'uid' needs root")
+    if kind == "process":
+        return Isolation(kind, False, OTHER_UID)  # as root too: what runs here is the tests' own
+    missing = kind == "bubblewrap" and shutil.which("bwrap") is None
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(f"bubblewrap is missing: {INSTALL}")
+    if missing:
+        pytest.skip(f"bubblewrap is missing: {INSTALL}")
+    return Isolation(kind, root, OTHER_UID, shutil.which("bwrap") or "")
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A harness whose agent is a shell script."""
+
+    script: str
+    read_only: Sequence[Path] = ()
+
+    def launch(self, request: Request) -> Launch:
+        return Launch(("/bin/sh", "-c", self.script), {"BASE": request.base_url}, {"note": "home\n"}, tuple(self.read_only))
+
+
+@dataclass
+class Bench:
+    """Runs attempts of one task in one kind of sandbox; the sandbox folder is reachable for other users."""
+
+    isolation: Isolation
+    task: Path
+    records: Path
+    sandboxes: Path
+
+    def spec(
+        self,
+        script: str,
+        session: str = "r1-a1",
+        *,
+        timeout_s: float = 20,
+        verifier_timeout_s: float = 20,
+        grace_s: float = 0.3,
+        log_bytes: int = 100_000,
+    ) -> Spec:
+        start = RolloutStart(
+            run_id="run1",
+            rollout_id="r1",
+            group_id="g1",
+            group_size=1,
+            task_dir=str(self.task),
+            harness="shell",
+            timeout_s=timeout_s,
+        )
+        record = self.records / session
+        record.mkdir(parents=True, exist_ok=True)
+        attempt = Attempt(
+            start, load_task(self.task), Shell(script), self.isolation, self.sandboxes / session, record, "http://m/v1", {}
+        )
+        spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))
+        spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes
+        return spec
+
+    @property
+    def backend(self) -> LocalBackend:
+        """A backend that knows nothing of the runners of others."""
+        return LocalBackend(self.records)
+
+    async def run(self, script: str, **changes: Any) -> Status:
+        backend = self.backend
+        backend.start("r1-a1", self.spec(script, **changes))
+        return await backend.wait("r1-a1")
+
+    def status(self, session: str = "r1-a1") -> Status | None:
+        """What the runner has told so far."""
+        path = self.records / session / "status.json"
+        return msgspec.json.decode(path.read_bytes(), type=Status) if path.exists() else None
+
+    def log(self, name: str, session: str = "r1-a1") -> str:
+        return (self.records / session / f"{name}.log").read_text()
+
+    def inside(self, path: str, session: str = "r1-a1") -> Path:
+        """A file of the sandbox."""
+        return self.sandboxes / session / path
+
+
+def processes_with(text: str) -> list[int]:
+    """Pids of the processes whose command line holds `text`."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and text.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found

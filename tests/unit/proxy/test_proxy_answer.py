@@ -1,0 +1,83 @@
+"""Replies that cannot be recorded exactly are turned down."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from services.proxy.answer import Answer
+from services.proxy.errors import Refused
+from shared.errors import FidelityError
+
+
+def whole(**changes: Any) -> bytes:
+    choice = {
+        "message": {"role": "assistant", "content": "ok", "reasoning": "hm"}, "finish_reason": "stop", "token_ids": [5, 6],
+        "logprobs": {"content": [{"logprob": -0.5}, {"logprob": -1.5}]},
+    }  # fmt: skip
+    return json.dumps({"choices": [choice | changes], "prompt_token_ids": [1, 2, 3]}).encode()
+
+
+def test_a_whole_reply_is_read() -> None:
+    answer = Answer()
+    answer.add_whole(whole())
+    assert answer.check() == [1, 2, 3]
+    assert (answer.completion, answer.logprobs, answer.finish_reason) == ([5, 6], [-0.5, -1.5], "stop")
+    assert answer.reply == {"role": "assistant", "content": "ok", "reasoning": "hm"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token_ids": [5]},
+        {"token_ids": None},
+        {"logprobs": None},
+        {"logprobs": {"content": [{"logprob": -0.5}]}},
+        {"logprobs": {"content": [{"logprob": -0.5}, {"logprob": -1e300}]}},
+    ],
+)
+def test_ids_and_logprobs_that_do_not_pair_up_are_not_recorded(changes: dict[str, Any]) -> None:
+    answer = Answer()
+    answer.add_whole(whole(**changes))
+    with pytest.raises(FidelityError):
+        answer.check()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token_ids": [5, -1]},
+        {"token_ids": [5, 2**32]},
+        {"logprobs": {"content": [{"logprob": None}, {"logprob": -1}]}},
+        {"logprobs": {"content": [{"logprob": float("nan")}, {"logprob": -1}]}},
+    ],
+)
+def test_values_out_of_range_cannot_be_read(changes: dict[str, Any]) -> None:
+    with pytest.raises(FidelityError):
+        Answer().add_whole(whole(**changes))
+
+
+def test_a_reply_without_prompt_ids_is_not_recorded() -> None:
+    with pytest.raises(FidelityError, match="prompt_token_ids"):
+        Answer().check()
+
+
+def test_a_reply_that_is_not_finished_is_refused() -> None:
+    with pytest.raises(Refused, match="finish_reason"):
+        Answer().add_whole(whole(finish_reason=None))
+
+
+@pytest.mark.parametrize("error", [{"message": "out of memory"}, "out of memory"])
+def test_an_error_inside_a_stream_keeps_the_engines_words(error: Any) -> None:
+    with pytest.raises(Refused, match="out of memory"):
+        Answer().add_event(b"data: " + json.dumps({"error": error}).encode() + b"\n\n")
+
+
+@pytest.mark.parametrize(
+    "data", [b"data: {\n\n", b"data: " + b"[" * 100_000 + b"\n\n", b'data: {"error":' + b"[" * 100_000 + b"\n\n"]
+)
+def test_an_event_that_is_not_json_cannot_be_read(data: bytes) -> None:
+    with pytest.raises(FidelityError):
+        Answer().add_event(data)

@@ -1,0 +1,132 @@
+"""A proxy between a scripted engine and the in-memory twins of bus and store, and a harness that talks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from services.proxy.service import ProxyService
+from shared.bus.memory import MemoryBus
+from shared.config import Config
+from shared.errors import BusUnavailable, StoreUnavailable
+from shared.events import CallRecorded, Message, SessionSealed, decode
+from shared.store.sessions import CallEnd, Sessions
+from tests.engine.scripted import ScriptedEngine
+
+KEY = "control-key"
+Json = dict[str, Any]
+
+
+class TroubledBus(MemoryBus):
+    """A bus that can be down, or slow until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = False
+        self.free = asyncio.Event()
+        self.free.set()
+        self.waiting = asyncio.Event()
+
+    async def publish(self, message: Message) -> None:
+        self.waiting.set()
+        await self.free.wait()
+        if self.down:
+            raise BusUnavailable("the bus is down")
+        await super().publish(message)
+
+    def messages(self) -> list[Message]:
+        """All that is durable."""
+        return [decode(d.data) for d in self.broker.kept]
+
+
+class TroubledSessions(Sessions):
+    """A store that can be down, and counts heartbeats."""
+
+    down = False
+    heartbeats = 0
+
+    async def heartbeat(self, proxy_id: str) -> None:
+        self.heartbeats += 1
+        await super().heartbeat(proxy_id)
+
+    async def begin(self, secret: str, proxy_id: str) -> Any:
+        if self.down:
+            raise StoreUnavailable("the store is down")
+        return await super().begin(secret, proxy_id)
+
+    async def end(self, session_id: str, seq: int, state: CallEnd) -> None:
+        if self.down:
+            raise StoreUnavailable("the store is down")
+        await super().end(session_id, seq, state)
+
+
+@dataclass
+class World:
+    """Everything around one proxy."""
+
+    config: Config
+    engine: ScriptedEngine
+    bus: TroubledBus
+    sessions: TroubledSessions
+    proxy: ProxyService
+    http: aiohttp.ClientSession
+
+    async def open(self, session_id: str = "r1-a1", **sampling: Any) -> str:
+        """Opens a session; gives the base URL for its harness."""
+        meta = {"rollout_id": session_id.rpartition("-a")[0], "attempt": 1, "group_id": "g1", "purpose": "train"}
+        path = f"{self.proxy.url}/control/sessions/{session_id}"
+        async with self.http.put(path, json=meta | {"sampling": sampling}, headers=self.control) as response:
+            assert response.status == 200, await response.text()
+            return f"{self.proxy.url}{(await response.json())['path']}"
+
+    async def seal(self, session_id: str = "r1-a1") -> Json:
+        """Seals a session; gives the counts."""
+        url = f"{self.proxy.url}/control/sessions/{session_id}/seal"
+        async with self.http.post(url, headers=self.control) as response:
+            assert response.status == 200, await response.text()
+            return dict(await response.json())
+
+    async def chat(self, base: str, messages: list[Json] | str = "hi", **fields: Any) -> tuple[int, Json]:
+        """One call that is not streamed: status and body."""
+        async with self.http.post(f"{base}/v1/chat/completions", json=body(messages, **fields)) as response:
+            return response.status, json.loads(await response.read())
+
+    def stream(self, base: str, messages: list[Json] | str = "hi", **fields: Any) -> Any:
+        """One streamed call, as aiohttp's context manager."""
+        return self.http.post(f"{base}/v1/chat/completions", json=body(messages, stream=True, **fields))
+
+    @property
+    def control(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {KEY}"}
+
+    @property
+    def records(self) -> list[CallRecorded]:
+        return [m for m in self.bus.messages() if isinstance(m, CallRecorded)]
+
+    @property
+    def seals(self) -> list[SessionSealed]:
+        return [m for m in self.bus.messages() if isinstance(m, SessionSealed)]
+
+
+def body(messages: list[Json] | str, **fields: Any) -> Json:
+    """A chat request."""
+    said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    return {"model": "any-name", "messages": said} | fields
+
+
+async def eventually(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
+    """Returns once a condition holds; fails if it does not in time."""
+    async with asyncio.timeout(within_s):
+        while True:
+            found = condition()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.005)
+
+
+MakeWorld = Callable[..., Awaitable[World]]

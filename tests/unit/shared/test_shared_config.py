@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shared.config import load_config, resolve
+from shared.errors import ConfigError
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "openforge.toml"
+    file.write_text(text)
+    return file
+
+
+def test_set_wins_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    file = write(tmp_path, "[trainer]\nsteps = 3\nn = 4\nlr = 0.1\n")
+    env = {"OPENFORGE__TRAINER__STEPS": "5", "OPENFORGE__TRAINER__N": "6", "UNRELATED": "x"}
+    resolved = resolve(file, ["trainer.steps=7"], env)
+    trainer = resolved.config.trainer
+    assert (trainer.steps, trainer.n, trainer.lr, trainer.groups) == (7, 6, 0.1, 8)
+    origins = {name: origin for name, _, origin in resolved.items()}
+    assert origins["trainer.steps"] == "--set"
+    assert origins["trainer.n"] == "environment OPENFORGE__TRAINER__N"
+    assert origins["trainer.lr"] == str(file)
+    assert origins["trainer.groups"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[trainer]\nstepz = 1\n", "did you mean 'trainer.steps'"),
+        ("[trainr]\nsteps = 1\n", "did you mean 'trainer'"),
+        ("[trainer]\nsteps = 'many'\n", "trainer.steps"),
+        ("[trainer]\nn = 1\n", "trainer.n"),
+        ("[orchestrator]\nsandbox = 'jail'\n", "orchestrator.sandbox"),
+        ("[trainer\n", "not valid TOML"),
+    ],
+)
+def test_bad_files_are_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(write(tmp_path, text), [], {})
+
+
+def test_a_missing_file_and_a_malformed_set_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        resolve(tmp_path / "none.toml", [], {})
+    with pytest.raises(ConfigError, match=r"section\.key=value"):
+        resolve(None, ["trainer.steps"], {})
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+    config = resolve(write(tmp_path, "[tasks]\ntrain = 'tasks/train'\n"), [], {}).config
+    assert config.tasks.train == str(tmp_path / "tasks" / "train")
+
+
+def test_texts_from_outside_keep_strings_as_they_are() -> None:
+    assert resolve(None, ["run.id=007"], {}).config.run.id == "007"
+
+
+def test_the_resolved_file_is_read_back_and_garbage_is_not(tmp_path: Path) -> None:
+    config = resolve(None, ["run.seed=4"], {}).config
+    file = tmp_path / "config.json"
+    file.write_bytes(msgspec.json.encode(config))
+    assert load_config(file) == config
+    file.write_bytes(b"{")
+    with pytest.raises(ConfigError):
+        load_config(file)
