@@ -27,7 +27,7 @@ pip_install() {
   "$VENV/bin/python" -m pip install --no-deps --no-compile --disable-pip-version-check "$@" >>"$LOG" 2>&1
 }
 pip_failed() {
-  tail -n 15 "$LOG" >&2
+  tail -n 8 "$LOG" >&2
   fail "pip could not install $1 (all of its output: $LOG). Without a network it needs an index it can reach:" \
     "set PIP_INDEX_URL or PIP_FIND_LINKS, or HTTPS_PROXY behind a proxy; then run this again, it goes on where it stopped."
 }
@@ -38,7 +38,7 @@ check_host() {
   "$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
     fail "$PYTHON is $("$PYTHON" --version 2>&1), but the pins are for Python 3.11: OPENFORGE_PYTHON=/path/to/python3.11"
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || fail "$PYTHON has no venv module: apt-get install python3-venv"
-  # vLLM's compiled part needs these, and says nothing but "no such operator" when they are missing.
+  # Of the system libraries that vLLM loads, those that a bare Debian may lack.
   "$PYTHON" -c 'import ctypes; [ctypes.CDLL(name) for name in ("libnuma.so.1", "libstdc++.so.6")]' 2>/dev/null ||
     fail "a system library that vLLM loads is missing: apt-get install libnuma1 libstdc++6"
   local free_gb=$(($(df -Pk . | awk 'NR == 2 {print $4}') / 1024 / 1024))
@@ -82,7 +82,7 @@ install_alias() {
 check_imports() {
   env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -W ignore -c \
     'import torch, verl.workers.engine_workers, vllm.entrypoints.openai.api_server, services, shared' >>"$LOG" 2>&1 ||
-    { tail -n 15 "$LOG" >&2; fail "the environment was installed but does not load (all output: $LOG)"; }
+    { tail -n 8 "$LOG" >&2; fail "the environment was installed but does not load (all output: $LOG)"; }
 }
 
 exec 9<scripts/setup.sh

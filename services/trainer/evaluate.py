@@ -50,9 +50,8 @@ def score(results: list[GroupResult], episodes: int) -> Score:
     scored = sum(r.graded for r in results)
     unscored = episodes - scored
     if unscored > MAX_UNSCORED * episodes:
-        raise ForgeError(
-            f"{unscored} of {episodes} held-out episodes were lost ({outcomes_text(results)}); see the orchestrator's log"
-        )
+        lost = f"{unscored} of {episodes} held-out episodes were lost"
+        raise ForgeError(f"{lost}: {outcomes_text(results)}; see the orchestrator's log")
     return Score(solved, scored, unscored)
 
 

@@ -66,7 +66,7 @@ class Publisher:
             if loop.time() >= until:
                 await self._sessions.open_gate(await self._sessions.version())
                 raise EngineError(
-                    f"{in_flight} model calls were still in flight {self._config.proxy.hold_s:g} s after the step"
+                    f"{in_flight} model calls are still in flight after {self._config.proxy.hold_s:g} s (proxy.hold_s)"
                 )
             await asyncio.sleep(_POLL_S)
 

@@ -48,10 +48,10 @@ class WarmStart:
 
     def result(self) -> Path:
         """Folder of the result: named by a hash of all that it depends on, so that it is never taken for another's."""
-        parts = [(self.config.rows, _file_hash(Path(self.config.rows)))]
+        parts = [("rows", _file_hash(Path(self.config.rows)))]
         parts += [(f.name, _file_hash(f)) for f in sorted(self.model.iterdir()) if f.is_file()]
         settings = [msgspec.to_builtins(self.settings), self.config.steps, self.config.batch]
-        text = json.dumps([[digest for _, digest in parts], settings])
+        text = json.dumps([parts, settings])
         base = Path(self.config.cache) if self.config.cache else self.folder
         return base / f"warm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

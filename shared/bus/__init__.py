@@ -59,7 +59,8 @@ class Bus(Protocol):
         ...
 
     def tap(self, pattern: str) -> AsyncIterator[Tapped]:
-        """Messages as they are published, from now on, without acknowledgement. `pattern` is a NATS subject pattern."""
+        """Messages as they are published, from the first step of the iteration on, without acknowledgement; a message that is
+        published twice is seen twice. `pattern` is a NATS subject pattern."""
         ...
 
     async def dead_letters(self) -> list[DeadLetter]:

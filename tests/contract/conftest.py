@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import docker
@@ -13,7 +14,11 @@ from testcontainers.community.nats import NatsContainer
 from testcontainers.community.redis import RedisContainer
 from testcontainers.core.config import testcontainers_config
 
-from tests.embedded import Address, Server, nats, valkey
+from shared.bus.memory import Broker, MemoryBus
+from shared.bus.nats import connect_nats
+from shared.config.model import BusConfig
+from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
+from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
 
 _NO_DOCKER = "docker engine not reachable: scripts/docker-engine.sh DIR as root, then source DIR/env"
 
@@ -60,3 +65,44 @@ def redis_container(docker_engine: None) -> Iterator[Address]:
     password = secrets.token_hex(8)
     with RedisContainer("redis:7", password=password) as container:
         yield Address(f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0", password)
+
+
+@pytest.fixture
+def run_id() -> str:
+    """A run of this test alone, as servers are shared."""
+    return f"run-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(params=["memory", "embedded", "container"])
+def bus_address(request: pytest.FixtureRequest) -> Address | None:
+    """Where the bus is; None for the twin."""
+    fixture = {"memory": None, "embedded": "nats_server", "container": "nats_container"}[request.param]
+    return request.getfixturevalue(fixture) if fixture else None
+
+
+@pytest.fixture
+async def new_bus(bus_address: Address | None, run_id: str) -> AsyncIterator[NewBus]:
+    """Makes connections to one and the same bus."""
+    opened: list[AnyBus] = []
+    broker = Broker()
+
+    async def connect() -> AnyBus:
+        if bus_address is None:
+            opened.append(MemoryBus(broker, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD))
+        else:
+            config = BusConfig(
+                url=bus_address.url, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD, max_bytes=64 * MAX_PAYLOAD,
+                ack_wait_s=ACK_WAIT_S,
+            )  # fmt: skip
+            opened.append(await connect_nats(config, run_id, bus_address.secret))
+        return opened[-1]
+
+    yield connect
+    for bus in opened:
+        await bus.close()
+
+
+@pytest.fixture
+async def bus(new_bus: NewBus) -> AnyBus:
+    """One connection."""
+    return await new_bus()

@@ -3,103 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from shared.bus.memory import Broker, MemoryBus
-from shared.bus.nats import NatsBus, connect_nats
-from shared.config.model import BusConfig
 from shared.errors import ConfigError, Rejected
 from shared.events import CallRecorded, GroupDiscarded, Message, RolloutFailed, RolloutStart, encode
-from shared.subjects import dead_subject, matches, pattern_of, subject_of, tap_pattern
-from tests.embedded import MAX_PAYLOAD, Address
+from shared.subjects import pattern_of, subject_of
+from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, Log, NewBus, call, failed, start
+from tests.embedded import MAX_PAYLOAD
 from tests.waiting import until
 
-MAX_DELIVER = 3
-ACK_WAIT_S = 1.0
-NewBus = Callable[[], Awaitable[MemoryBus | NatsBus]]
 
-
-@pytest.fixture
-def run_id() -> str:
-    return f"run-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture(params=["memory", "embedded", "container"])
-def address(request: pytest.FixtureRequest) -> Address | None:
-    """Where the bus is; None for the twin."""
-    fixture = {"memory": None, "embedded": "nats_server", "container": "nats_container"}[request.param]
-    return request.getfixturevalue(fixture) if fixture else None
-
-
-@pytest.fixture
-async def new_bus(address: Address | None, run_id: str) -> AsyncIterator[NewBus]:
-    """Makes connections to one and the same server."""
-    opened: list[MemoryBus | NatsBus] = []
-    broker = Broker()
-
-    async def connect() -> MemoryBus | NatsBus:
-        if address is None:
-            bus: MemoryBus | NatsBus = MemoryBus(broker, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD)
-        else:
-            bus = await connect_nats(bus_config(address), run_id, address.secret)
-        opened.append(bus)
-        return bus
-
-    yield connect
-    for bus in opened:
-        await bus.close()
-
-
-@pytest.fixture
-async def bus(new_bus: NewBus) -> MemoryBus | NatsBus:
-    return await new_bus()
-
-
-def bus_config(address: Address) -> BusConfig:
-    return BusConfig(
-        url=address.url, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD, max_bytes=64 * 1024 * 1024, ack_wait_s=ACK_WAIT_S
-    )
-
-
-def failed(run_id: str, n: int = 0, detail: str = "") -> RolloutFailed:
-    return RolloutFailed(
-        run_id=run_id,
-        rollout_id=f"r{n}",
-        group_id="g",
-        group_size=1,
-        task="t",
-        harness="h",
-        reason="SandboxError",
-        detail=detail,
-    )
-
-
-def call(run_id: str, n: int) -> CallRecorded:
-    return CallRecorded(
-        run_id=run_id, rollout_id="r", group_id="g", session_id="r-a1", seq=n, api="openai.chat", model="policy", prompt_len=1,
-        prompt_delta=b"\1\0\0\0", prompt_digest="", completion=b"\2\0\0\0", logprobs=b"\0\0\0\0", finish_reason="stop",
-        weight_version_start=0, weight_version_end=0,
-    )  # fmt: skip
-
-
-class Log:
-    """A handler that notes what it got, and fails as told."""
-
-    def __init__(self, fail: Callable[[Message, int], Exception | None] = lambda message, time: None) -> None:
-        self.got: list[Message] = []
-        self._fail = fail
-
-    async def __call__(self, message: Message) -> None:
-        self.got.append(message)
-        error = self._fail(message, self.got.count(message))
-        if error is not None:
-            raise error
-
-
-async def test_messages_published_before_and_after_the_consumer_came_are_handled_in_order(bus: NatsBus, run_id: str) -> None:
+async def test_messages_published_before_and_after_the_consumer_came_are_handled_in_order(bus: AnyBus, run_id: str) -> None:
     log, sent = Log(), [failed(run_id, n) for n in range(6)]
     for message in sent[:3]:
         await bus.publish(message)
@@ -111,7 +26,7 @@ async def test_messages_published_before_and_after_the_consumer_came_are_handled
     assert bus.counts == {"handled": 6}
 
 
-async def test_an_id_is_kept_once(bus: NatsBus, run_id: str) -> None:
+async def test_an_id_is_kept_once(bus: AnyBus, run_id: str) -> None:
     log, first, last = Log(), failed(run_id, 0), failed(run_id, 1)
     await asyncio.gather(*(bus.publish(first) for _ in range(5)))
     await bus.publish(failed(run_id, 0, detail="another body under the same id"))
@@ -121,7 +36,7 @@ async def test_an_id_is_kept_once(bus: NatsBus, run_id: str) -> None:
     assert log.got == [first, last]
 
 
-async def test_equal_ids_of_two_runs_are_two_messages(bus: NatsBus, run_id: str) -> None:
+async def test_equal_ids_of_two_runs_are_two_messages(bus: AnyBus, run_id: str) -> None:
     log, other = Log(), run_id + "-other"
     await bus.publish(failed(other))
     await bus.publish(failed(run_id))
@@ -131,7 +46,7 @@ async def test_equal_ids_of_two_runs_are_two_messages(bus: NatsBus, run_id: str)
     assert {m.run_id for m in log.got} == {run_id, other}
 
 
-async def test_a_failed_delivery_comes_again(bus: NatsBus, run_id: str) -> None:
+async def test_a_failed_delivery_comes_again(bus: AnyBus, run_id: str) -> None:
     log = Log(lambda message, time: RuntimeError("not yet") if time < MAX_DELIVER else None)
     await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
     await bus.publish(failed(run_id))
@@ -140,7 +55,7 @@ async def test_a_failed_delivery_comes_again(bus: NatsBus, run_id: str) -> None:
     assert await bus.dead_letters() == []
 
 
-async def test_what_fails_every_time_becomes_a_dead_letter_and_holds_nobody_up(bus: NatsBus, run_id: str) -> None:
+async def test_what_fails_every_time_becomes_a_dead_letter_and_holds_nobody_up(bus: AnyBus, run_id: str) -> None:
     bad, good = failed(run_id, 0), failed(run_id, 1)
     log = Log(lambda message, time: RuntimeError("ever\nagain") if message == bad else None)
     await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
@@ -154,7 +69,7 @@ async def test_what_fails_every_time_becomes_a_dead_letter_and_holds_nobody_up(b
     assert letter.consumer.startswith("watch")
 
 
-async def test_what_is_rejected_becomes_a_dead_letter_at_once(bus: NatsBus, run_id: str) -> None:
+async def test_what_is_rejected_becomes_a_dead_letter_at_once(bus: AnyBus, run_id: str) -> None:
     log = Log(lambda message, time: Rejected("no such task — ever"))
     await bus.consume("orchestrator", [RolloutStart], log, run_id=run_id)
     for n in range(2):
@@ -164,16 +79,12 @@ async def test_what_is_rejected_becomes_a_dead_letter_at_once(bus: NatsBus, run_
     assert [x.data for x in await bus.dead_letters()] == [encode(m) for m in log.got]
 
 
-def start(run_id: str, n: int) -> RolloutStart:
-    return RolloutStart(run_id=run_id, rollout_id=f"r{n}", group_id="g", group_size=2, task_dir="/t", harness="react")
-
-
 @pytest.mark.parametrize(
     "body",
     [b"", b"\xff\xfe", b"{}", b'{"type":"call.invented","run_id":"x"}', b'{"type":"rollout.failed","run_id":1}', b"[" * 5000],
     ids=["empty", "no text", "no type", "unknown type", "wrong field", "deep"],
 )
-async def test_what_is_no_message_becomes_a_dead_letter(bus: NatsBus, run_id: str, body: bytes) -> None:
+async def test_what_is_no_message_becomes_a_dead_letter(bus: AnyBus, run_id: str, body: bytes) -> None:
     log, good = Log(), failed(run_id, 1)
     await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
     await bus.publish_raw(pattern_of(RolloutFailed, run_id, "stranger"), body, f"{run_id}/stranger")
@@ -182,7 +93,7 @@ async def test_what_is_no_message_becomes_a_dead_letter(bus: NatsBus, run_id: st
     assert [x.data for x in await bus.dead_letters()] == [body]
 
 
-async def test_a_message_of_a_type_that_was_not_asked_for_becomes_a_dead_letter(bus: NatsBus, run_id: str) -> None:
+async def test_a_message_of_a_type_that_was_not_asked_for_becomes_a_dead_letter(bus: AnyBus, run_id: str) -> None:
     log = Log()
     await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
     await bus.publish_raw(subject_of(failed(run_id)), encode(start(run_id, 0)), f"{run_id}/stranger")
@@ -192,7 +103,7 @@ async def test_a_message_of_a_type_that_was_not_asked_for_becomes_a_dead_letter(
     assert log.got == []
 
 
-async def test_a_message_that_is_too_large_is_rejected_and_the_bus_lives_on(bus: NatsBus, run_id: str) -> None:
+async def test_a_message_that_is_too_large_is_rejected_and_the_bus_lives_on(bus: AnyBus, run_id: str) -> None:
     log = Log()
     await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
     for size in (MAX_PAYLOAD - 10_000, MAX_PAYLOAD, 3 * MAX_PAYLOAD):
@@ -221,7 +132,7 @@ async def test_processes_of_one_durable_share_the_work(new_bus: NewBus, run_id: 
     assert first.counts["handled"] == second.counts["handled"] == 5
 
 
-async def test_each_durable_gets_every_event(bus: NatsBus, run_id: str) -> None:
+async def test_each_durable_gets_every_event(bus: AnyBus, run_id: str) -> None:
     one, two, sent = Log(), Log(), [failed(run_id, n) for n in range(3)]
     await bus.consume("one", [RolloutFailed], one, run_id=run_id)
     await bus.consume("two", [RolloutFailed], two, run_id=run_id)
@@ -231,7 +142,7 @@ async def test_each_durable_gets_every_event(bus: NatsBus, run_id: str) -> None:
     assert one.got == two.got == sent
 
 
-async def test_no_more_handlers_run_at_once_than_was_set_whatever_the_streams(bus: NatsBus, run_id: str) -> None:
+async def test_no_more_handlers_run_at_once_than_was_set_whatever_the_streams(bus: AnyBus, run_id: str) -> None:
     running, most, done = 0, 0, 0
 
     async def handle(message: Message) -> None:
@@ -303,63 +214,8 @@ async def test_a_message_stays_with_a_handler_that_takes_long(new_bus: NewBus, r
     assert calls == 1
 
 
-@pytest.mark.parametrize("text", ["", "call", "call.recorded", "evt.rollout.*", "cmd", "forge.v1.>", "forge.*.evt.*.failed.>"])
-async def test_a_tap_shows_what_its_pattern_matches(bus: NatsBus, run_id: str, text: str) -> None:
-    pattern = tap_pattern(text, run_id)
-    sent = [failed(run_id), call(run_id, 1), start(run_id, 0), GroupDiscarded(run_id=run_id, group_id="g", reason="x")]
-    seen: list[tuple[str, Message | None]] = []
-    tap = asyncio.create_task(watch(bus, pattern, run_id, seen))
-    first = await tap_stands(bus, pattern, run_id, seen)
-    for message in sent:
-        await bus.publish(message)
-    expected = [(subject_of(m), m) for m in sent if matches(pattern, subject_of(m))]
-    await until(lambda: len(seen) - first >= len(expected))
-    assert seen[first:] == expected
-    tap.cancel()
-    await asyncio.gather(tap, return_exceptions=True)
-
-
-async def watch(bus: MemoryBus | NatsBus, pattern: str, run_id: str, seen: list[tuple[str, Message | None]]) -> None:
-    async for tapped in bus.tap(pattern):
-        if run_id in tapped.subject:
-            seen.append((tapped.subject, tapped.message))
-
-
-async def tap_stands(bus: MemoryBus | NatsBus, pattern: str, run_id: str, seen: list[tuple[str, Message | None]]) -> int:
-    """Publishes strangers until the tap shows one. Returns how many it has shown."""
-    kinds = [k for k in (RolloutFailed, CallRecorded, RolloutStart) if matches(pattern, pattern_of(k, run_id, "stranger"))]
-    async with asyncio.timeout(10):
-        while not seen:
-            await bus.publish_raw(pattern_of(kinds[0], run_id, "stranger"), b"?", "stranger")
-            await asyncio.sleep(0.01)
-    assert all(message is None for _, message in seen)
-    return len(seen)
-
-
-async def test_a_tap_shows_dead_letters(bus: NatsBus, run_id: str) -> None:
-    seen: list[tuple[str, Message | None]] = []
-    tap = asyncio.create_task(watch(bus, dead_subject(tap_pattern("", run_id)), run_id, seen))
-    await bus.consume("watch", [RolloutFailed], Log(lambda message, time: Rejected("no")), run_id=run_id)
-    n = 0
-    while not seen:
-        await bus.publish(failed(run_id, n := n + 1))
-        await asyncio.sleep(0.01)
-    assert seen[0][0].startswith(dead_subject(pattern_of(RolloutFailed, run_id, "r")))
-    assert isinstance(seen[0][1], RolloutFailed)
-    tap.cancel()
-    await asyncio.gather(tap, return_exceptions=True)
-
-
-async def test_closing_ends_taps(bus: NatsBus, run_id: str) -> None:
-    seen: list[tuple[str, Message | None]] = []
-    tap = asyncio.create_task(watch(bus, tap_pattern("", run_id), run_id, seen))
-    await tap_stands(bus, tap_pattern("", run_id), run_id, seen)
-    await bus.close()
-    await asyncio.wait_for(tap, 5)
-
-
-@pytest.mark.parametrize("address", ["embedded", "container"], indirect=True)
-async def test_a_second_durable_for_commands_is_refused(bus: NatsBus, run_id: str) -> None:
+@pytest.mark.parametrize("bus_address", ["embedded", "container"], indirect=True)
+async def test_a_second_durable_for_commands_is_refused(bus: AnyBus, run_id: str) -> None:
     await bus.consume("orchestrator", [RolloutStart], Log(), run_id=run_id)
     with pytest.raises(ConfigError, match="FORGE-COMMANDS"):
         await bus.consume("another", [RolloutStart], Log(), run_id=run_id)

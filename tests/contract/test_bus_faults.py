@@ -84,7 +84,7 @@ async def test_a_publish_without_a_server_ends_in_time_and_works_again_after_it(
 
 async def test_connecting_without_a_server_or_with_a_wrong_token_says_so(mortal_nats: Server) -> None:
     config = replace(config_of(mortal_nats), timeout_s=0.5)
-    with pytest.raises(BusUnavailable, match="Connect call failed"):
+    with pytest.raises(BusUnavailable, match=r"\[Errno 111\]"):
         await connect_nats(config, RUN, mortal_nats.address.secret)
     await mortal_nats.start()
     with pytest.raises(BusUnavailable, match="Authorization Violation"):

@@ -20,7 +20,9 @@ from services.orchestrator.records import SPEC, STATUS, replace_file
 from services.orchestrator.spec import FINAL, Spec, Status
 from shared.errors import SandboxError
 
-RUNNER = str(Path(__file__).resolve().parents[1] / "runner.py")
+ROOT = str(Path(__file__).resolve().parents[3])
+RUN = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner import main; main()"
+"""Not as a script, which Python would compile anew at every start."""
 LOG = "runner.log"
 POLL_S = 0.01
 
@@ -76,7 +78,7 @@ class LocalBackend:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return os.posix_spawn(
                 self._python,
-                [self._python, "-I", "-S", RUNNER, str(folder / SPEC)],
+                [self._python, "-I", "-S", "-c", RUN, ROOT, str(folder / SPEC)],
                 {},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +17,7 @@ from services.orchestrator.service import OrchestratorService
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import Config, OrchestratorConfig, ProxyConfig, RunConfig
 from shared.events import Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutTimedOut, decode
+from tests.unit.orchestrator.runners import isolation_of
 
 KEY = "control-key"
 RUN = "run1"
@@ -178,7 +177,7 @@ class House:
     ear: Ear
 
     def config(self, **settings: Any) -> Config:
-        orchestrator = OrchestratorConfig(**{"sandbox": best_kind(), "work_root": str(self.root / "sandboxes"), **settings})
+        orchestrator = OrchestratorConfig(**{"sandbox": "bubblewrap", "work_root": str(self.root / "sandboxes"), **settings})
         return Config(
             run=RunConfig(id=RUN, root=str(self.root / "runs")),
             orchestrator=orchestrator,
@@ -204,6 +203,7 @@ class House:
 
 @pytest.fixture
 async def house(proxy: StandIn, tmp_path: Path) -> AsyncIterator[House]:
+    isolation_of("bubblewrap")  # skips or fails where it is missing
     broker = Broker()
     ear = Ear(broker)
     yield House(proxy, tmp_path, broker, ear)
@@ -213,15 +213,6 @@ async def house(proxy: StandIn, tmp_path: Path) -> AsyncIterator[House]:
 def start(task: Path, rollout: str = "r1", **fields: Any) -> RolloutStart:
     values = {"group_id": "g1", "group_size": 2, "harness": "react", "task_dir": str(task), **fields}
     return RolloutStart(run_id=RUN, rollout_id=rollout, **values)
-
-
-Kind = Literal["bubblewrap", "uid", "process"]
-
-
-def best_kind() -> Kind:
-    if shutil.which("bwrap"):
-        return "bubblewrap"
-    return "uid" if os.geteuid() == 0 else "process"
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:

@@ -64,7 +64,7 @@ async def test_a_runner_that_ended_unseen_still_tells_its_end(plain_bench: Bench
 
 async def test_a_runner_that_was_killed_is_a_sandbox_error(plain_bench: Bench) -> None:
     backend = plain_bench.backend
-    backend.start("r1-a1", plain_bench.spec("sleep 600"))
+    backend.start("r1-a1", plain_bench.spec("exec sleep 600"))
     await until(lambda: (status := plain_bench.status()) and status["phase"] == "agent", "the agent to run")
     status = plain_bench.status()
     assert status is not None

@@ -1,0 +1,55 @@
+"""Every token that the engine sampled is trained, masked, dropped - or reported as unaccounted for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.trainer.ledger import Ledger
+from shared.events import SessionSealed, TokenCounts
+
+sizes = st.integers(0, 50)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> TokenCounts:
+    trained, masked, dropped = draw(sizes), draw(sizes), draw(sizes)
+    reasons = {"aux": masked, "overlong": dropped}
+    return TokenCounts(sampled=trained + masked + dropped, trained=trained, masked=masked, dropped=dropped, reasons=reasons)
+
+
+def sealed(session: str, calls: int, lost: list[int]) -> SessionSealed:
+    return SessionSealed(run_id="r", rollout_id="x", group_id="g", session_id=session, calls=calls, lost=lost)
+
+
+@given(st.lists(st.tuples(counts(), st.sampled_from(["", "stale", "no_variance"]))), st.integers(-5, 5), st.booleans())
+def test_the_books_balance(groups: list[tuple[TokenCounts, str]], off: int, lossy: bool) -> None:
+    ledger = Ledger()
+    for tokens, reason in groups:
+        if reason:
+            ledger.drop(tokens, reason)
+        else:
+            ledger.complete(tokens)
+    ledger.engine_tokens = sum(t.sampled for t, _ in groups) + off
+    ledger.seal(sealed("s", 2, [2] if lossy else []))
+    balance = ledger.balance()
+    assert balance.sampled == balance.trained + balance.masked + balance.dropped + balance.unaccounted
+    assert balance.trained == sum(t.trained for t, reason in groups if not reason)
+    assert sum(balance.reasons.values()) == balance.masked + balance.dropped
+    assert balance.unaccounted == (min(off, 0) if lossy else off)
+
+
+def test_groups_are_counted_by_what_became_of_them() -> None:
+    ledger = Ledger()
+    ledger.complete(TokenCounts(sampled=4, trained=4))
+    for _ in range(2):
+        ledger.drop(TokenCounts(sampled=4, trained=4), "stale")
+    assert (ledger.groups_completed, dict(ledger.drops)) == (1, {"stale": 2})
+    assert dict(ledger.reasons) == {"stale": 8}
+
+
+def test_a_session_counts_once_however_often_it_is_told() -> None:
+    ledger = Ledger()
+    for message in (sealed("a", 3, []), sealed("a", 3, []), sealed("b", 4, [1, 4])):
+        ledger.seal(message)
+    assert ledger.calls_recorded == 5

@@ -1,0 +1,158 @@
+"""Whole runs, stage by stage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shared.events import GroupCompleted, RolloutStart, RunEvaluated, RunStaged, RunStepped, WeightsLoaded
+from tests.unit.trainer.twins import MakeWorld, by_number
+
+
+async def test_a_run_goes_from_evaluation_through_steps_to_a_saved_model(make_world: MakeWorld) -> None:
+    world = await make_world()
+    end = await world.run()
+    assert (end.ok, end.error) == (True, "")
+    assert [(s.step, s.version) for s in world.of(RunStepped)] == [(1, 1), (2, 2)]
+    assert [w.version for w in world.of(WeightsLoaded)] == [0, 1, 2]
+    assert [(e.label, e.success, e.episodes, e.version) for e in world.of(RunEvaluated)] == [
+        ("before", 0.4, 5, 0), ("after", 0.4, 5, 2),
+    ]  # fmt: skip
+    stages = [s.stage for s in world.of(RunStaged)]
+    assert list(dict.fromkeys(stages)) == ["loading", "engine", "evaluate before", "train", "evaluate after", "saving"]
+    assert (world.folder / "weights" / "final" / "config.json").exists()
+    assert (world.folder / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "2"
+    assert sorted(f.name for f in (world.folder / "checkpoints").glob("global_step_*")) == ["global_step_1", "global_step_2"]
+
+
+async def test_the_summary_accounts_for_every_token_group_and_call(make_world: MakeWorld) -> None:
+    world = await make_world()
+    end = await world.run()
+    summary = world.summary
+    assert end.summary == summary
+    assert (summary["heldout_before"], summary["heldout_after"]) == (0.4, 0.4)
+    assert (summary["steps"], summary["rollouts"], summary["groups_completed"], summary["groups_discarded"]) == (2, 24, 6, 0)
+    assert (summary["tokens_sampled"], summary["tokens_trained"], summary["tokens_unaccounted"]) == (96, 96, 0)
+    assert (summary["calls_recorded"], summary["max_logprob_gap"]) == (24, 2e-6)
+    assert (summary["seed"], summary["harness"], summary["reward"]) == (3, "react", "verifier")
+
+
+async def test_metrics_have_the_names_of_verl(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1)
+    await world.run()
+    (line,) = [json.loads(text) for text in (world.folder / "metrics.jsonl").read_text().splitlines()]
+    (step,) = world.of(RunStepped)
+    assert line == {"step": 1, "at": step.at, **step.metrics}
+    assert (line["critic/rewards/mean"], line["response_length/mean"], line["training/global_step"]) == (0.5, 4, 1)
+    timings = {"timing_s/gen", "timing_s/update", "timing_s/push", "timing_s/step"}
+    assert timings | {"actor/grad_norm", "actor/pg_loss", "logprob_gap/max", "critic/score/mean"} <= set(line)
+
+
+async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1, norm_adv_by_std_in_grpo=False)
+    await world.run()
+    (samples,) = world.learners[0].samples
+    assert [s.advantage for s in samples] == [-0.5, 0.5] * 6
+
+
+async def test_rollouts_are_named_seeded_and_spread_over_the_tasks(make_world: MakeWorld) -> None:
+    world = await make_world(steps=2)
+    await world.run()
+    train = [s for s in world.rollouts.starts if s.purpose == "train"]
+    assert train[0].rollout_id == "run-1-s1-g00-r0"
+    assert len({s.rollout_id for s in train}) == len(train) == 24
+    assert len({s.sampling["seed"] for s in train}) == 24
+    assert train[0].sampling == {"temperature": 1.0, "max_tokens": 512, "seed": train[0].sampling["seed"]}
+    groups = list(dict.fromkeys((s.group_id, s.task_dir) for s in train))
+    assert len({task for _, task in groups[:4]}) == 4  # all tasks come before any comes again
+    held = [s for s in world.rollouts.starts if s.purpose == "eval"]
+    before, after = held[:5], held[5:]
+    assert [s.sampling for s in before] == [s.sampling for s in after]
+    assert {Path(s.task_dir).name for s in before} == {"t00", "t01"}
+
+
+async def test_the_gate_is_open_with_the_last_version_at_the_end(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1)
+    await world.run()
+    assert await world.sessions.version() == 1
+    assert world.rollouts.engine.weights.version == "1"
+    await world.sessions.create("s", "secret", b"")
+    assert not isinstance(await world.sessions.begin("secret", "p"), str)
+
+
+async def test_dropped_groups_are_replaced_up_to_the_limit(make_world: MakeWorld) -> None:
+    def plan(start: RolloutStart) -> float:
+        return by_number(start) if start.group_id.endswith(("g00", "g04")) else 1.0
+
+    world = await make_world(plan, steps=1, eval_episodes=0)  # 3 groups, oversample 1.5: 5 at most
+    end = await world.run()
+    assert end.ok
+    metrics = world.of(RunStepped)[0].metrics
+    assert (metrics["groups_started"], metrics["groups_completed"], metrics["groups_discarded/no_variance"]) == (5, 2, 3)
+    summary = world.summary
+    assert summary["discard_reasons"] == {"no_variance": 3}
+    assert (summary["tokens_sampled"], summary["tokens_trained"], summary["tokens_dropped"]) == (80, 32, 48)
+    assert summary["tokens_unaccounted"] == 0
+
+
+async def test_a_step_without_a_usable_group_learns_nothing_and_goes_on(make_world: MakeWorld) -> None:
+    world = await make_world(lambda start: 1.0, steps=2, eval_episodes=0)
+    end = await world.run()
+    assert end.ok
+    assert [(s.version, s.metrics["training/skipped"]) for s in world.of(RunStepped)] == [(0, 1.0), (0, 1.0)]
+    assert (world.summary["steps_skipped"], world.learners[0].samples) == (2, [])
+
+
+async def test_groups_of_another_version_are_dropped(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1, eval_episodes=0)
+    world.rollouts.lag = 1
+    end = await world.run()
+    assert end.ok
+    assert world.summary["discard_reasons"] == {"stale": 5}
+    assert world.summary["token_reasons"] == {"stale": 80}
+    assert world.learners[0].samples == []
+
+
+async def test_tokens_of_calls_without_a_record_are_dropped_as_lost(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1, eval_episodes=0)
+    world.rollouts.lost = True
+    await world.run()
+    summary = world.summary
+    assert (summary["tokens_sampled"], summary["tokens_trained"], summary["tokens_dropped"]) == (96, 48, 48)
+    assert (summary["token_reasons"], summary["tokens_unaccounted"], summary["calls_recorded"]) == ({"lost": 48}, 0, 12)
+
+
+async def test_lost_episodes_do_not_count_against_the_policy(make_world: MakeWorld) -> None:
+    def plan(start: RolloutStart) -> float | str:
+        return "EngineError" if start.rollout_id.endswith("eval-before-g000-r0") else 1.0
+
+    world = await make_world(plan, steps=0, eval_episodes=20)
+    assert (await world.run()).ok
+    assert [(e.label, e.success, e.episodes) for e in world.of(RunEvaluated)] == [("before", 1.0, 19), ("after", 1.0, 20)]
+    assert (world.summary["unscored_before"], world.summary["unscored_after"]) == (1, 0)
+
+
+async def test_a_warm_start_precedes_the_run(make_world: MakeWorld, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"input_ids": [[1, 2, 3]], "loss_mask": [[0, 1, 1]]}), rows)
+    warm = {"rows": str(rows), "steps": 20, "batch": 2, "lr": 0.5, "optimizer": "services.trainer.muon:MuonAdamW"}
+    world = await make_world(steps=1, eval_episodes=0, warm_start=warm)
+    assert (await world.run()).ok
+    first, second = world.learners
+    assert (first.settings.optimizer, first.settings.lr) == ("services.trainer.muon:MuonAdamW", 0.5)
+    assert second.settings.optimizer == "torch.optim:AdamW"
+    assert second.model.parent == world.folder / "weights"
+    told = [(s.done, s.total) for s in world.of(RunStaged) if s.stage == "warm start"]
+    assert told == [(0, 20), (10, 20), (20, 20)]
+
+
+async def test_late_and_repeated_messages_change_nothing(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1, eval_episodes=0)
+    stray = GroupCompleted(run_id="run-1", group_id="run-0-s1-g00")
+    await world.bus.publish(stray)
+    end = await world.run()
+    assert end.ok
+    assert world.summary["groups_completed"] == 3
