@@ -13,9 +13,9 @@ from typing import Protocol, get_args
 
 import msgspec
 import uvloop
-from shared.bus.nats import connect_nats
 
 from shared.bus import Bus
+from shared.bus.nats import connect_nats
 from shared.config import Config
 from shared.config.model import ServiceName
 from shared.errors import ConfigError

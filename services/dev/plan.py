@@ -12,11 +12,11 @@ from pathlib import Path
 import aiohttp
 import msgspec
 from msgspec.structs import replace
-from services.dev.servers import free_port, nats_command, valkey_command
-from services.trainer.vllm_command import vllm_command
 
 from services.app import SERVICES, ready_file
 from services.dev.process import ProcessSpec
+from services.dev.servers import free_port, nats_command, valkey_command
+from services.trainer.vllm_command import vllm_command
 from shared.config import Config
 from shared.config.model import ServiceName
 from shared.ids import check_id, new_run_id
@@ -32,7 +32,7 @@ class Plan:
         env: secrets, as environment variables of the services.
         servers: embedded servers.
         engine: the inference engine, None when a running one is used.
-        serving_copy: command that prepares the model folder for serving, None when there is nothing to prepare.
+        serving_copy: prepares the model folder for serving and ends; None when there is nothing to prepare.
         services: the services.
     """
 
@@ -41,7 +41,7 @@ class Plan:
     env: dict[str, str]
     servers: list[ProcessSpec]
     engine: ProcessSpec | None
-    serving_copy: list[str] | None
+    serving_copy: ProcessSpec | None
     services: list[ProcessSpec]
 
 
@@ -88,18 +88,21 @@ def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config,
     return config, servers
 
 
-def _engine(config: Config, folder: Path) -> tuple[Config, ProcessSpec | None, list[str] | None]:
+def _engine(config: Config, folder: Path) -> tuple[Config, ProcessSpec | None, ProcessSpec | None]:
     if config.engine.url:
         return config, None, None
     port, log = free_port(), folder / "logs" / "engine.log"
     url = f"http://127.0.0.1:{port}"
     served = str(folder / "serving") if config.engine.model else ""
+    env: dict[str, str] = {}
+    serving: ProcessSpec | None = None
     if config.engine.command:
         words = {"port": str(port), "model": config.engine.model, "name": config.engine.served_name}
-        argv, env, serving = [w.format(**words) for w in config.engine.command], {}, None
+        argv = [w.format(**words) for w in config.engine.command]
     else:
         argv, env = vllm_command(config.engine, port, served, folder / "weights")
-        serving = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
+        copy = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
+        serving = ProcessSpec("serving copy", copy, folder / "logs" / "serving.log")
     ready = _answers(f"{url}/health")
     spec = ProcessSpec("engine", argv, log, env=env, restart=False, ready=ready)
     return replace(config, engine=replace(config.engine, url=url)), spec, serving

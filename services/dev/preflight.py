@@ -6,10 +6,9 @@ import shutil
 import socket
 from pathlib import Path
 
-from shared.task import list_tasks, load_task
-
 from shared.config import Config
 from shared.errors import ConfigError, TaskError
+from shared.task import list_tasks, load_task
 
 _MB = 1024 * 1024
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from shared.task import load_task
 
 from services.app import open_bus
 from services.dev.lines import describe_reply
@@ -25,6 +24,7 @@ from shared.config import Config
 from shared.errors import ConfigError
 from shared.events import CallRecorded, Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutStarted, RolloutTimedOut
 from shared.subjects import tap_pattern
+from shared.task import load_task
 
 
 @dataclass(frozen=True, slots=True)

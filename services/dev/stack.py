@@ -13,8 +13,7 @@ import msgspec
 
 from services.app import open_bus
 from services.dev.plan import Plan
-from services.dev.process import last_words
-from services.dev.supervisor import StackError, Supervisor
+from services.dev.supervisor import Supervisor
 from services.dev.view import View
 from shared.bus import Bus
 from shared.config import Config, load_config
@@ -99,12 +98,8 @@ class Stack:
         (self.plan.folder / "stack.json").unlink(missing_ok=True)
 
     async def _start_engine(self) -> None:
-        if self.plan.serving_copy:
-            log = self.plan.folder / "logs" / "serving.log"
-            with log.open("wb") as out:
-                process = await asyncio.create_subprocess_exec(*self.plan.serving_copy, stdout=out, stderr=out)
-                if await process.wait():
-                    raise StackError(f"the model could not be prepared for serving: {last_words(log)} (log: {log})")
+        if self.plan.serving_copy is not None:
+            await self.supervisor.complete(self.plan.serving_copy)
         if self.plan.engine is not None:
             await self.supervisor.start(self.plan.engine)
 

@@ -17,6 +17,7 @@ from shared.errors import ForgeError
 log = logging.getLogger(__name__)
 _RESTARTS, _WINDOW_S = 5, 60.0
 _SWEEP_S = 3.0
+_REAP_S = 1.0
 
 
 class StackError(ForgeError):
@@ -38,6 +39,7 @@ class Supervisor:
         self._stopping = False
         self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
         adopt_orphans()
+        self._reaper = asyncio.create_task(self._reap_orphans())
 
     def pids(self) -> dict[str, int]:
         """Process ids of the living children by name."""
@@ -50,13 +52,19 @@ class Supervisor:
             StackError: the program could not be started at all.
         """
         self._specs[spec.name] = spec
-        try:
-            self._processes[spec.name] = await spawn(spec)
-        except OSError as e:
-            raise StackError(
-                f"{spec.name}: cannot start {spec.argv[0]}: {e.strerror}; `openforge doctor` lists what is missing"
-            ) from e
+        self._processes[spec.name] = await self._spawn(spec)
         self._keepers[spec.name] = asyncio.create_task(self._keep(spec), name=f"keep {spec.name}")
+
+    async def complete(self, spec: ProcessSpec) -> None:
+        """Runs a child to its end.
+
+        Raises:
+            StackError: it could not be started, or failed.
+        """
+        self._specs[spec.name] = spec
+        self._processes[spec.name] = process = await self._spawn(spec)
+        if code := await process.wait():
+            raise _ended(spec, code)
 
     async def ready(self, name: str, timeout_s: float) -> None:
         """Returns when a child is ready.
@@ -75,6 +83,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Ends all children, the last started first, then whatever they left behind."""
         self._stopping = True
+        self._reaper.cancel()
         for keeper in self._keepers.values():
             keeper.cancel()
         for name in reversed(list(self._processes)):
@@ -94,13 +103,36 @@ class Supervisor:
             self._note(f"{spec.name} died ({describe_exit(code)}) and was restarted")
             log.warning("%s died (%s), restarting", spec.name, describe_exit(code))
             await asyncio.sleep(0.1 * len(deaths))
-            self._processes[spec.name] = await spawn(spec)
+            self._processes[spec.name] = await self._spawn(spec)
+
+    async def _reap_orphans(self) -> None:
+        while True:
+            await asyncio.sleep(_REAP_S)
+            _reap({p.pid for p in self._processes.values()})
 
     def _fail(self, spec: ProcessSpec, code: int) -> None:
-        words = last_words(spec.log)
-        error = StackError(f"{spec.name} ended with {describe_exit(code)}{': ' + words if words else ''} (log: {spec.log})")
         if not self.failed.done():
-            self.failed.set_result(error)
+            self.failed.set_result(_ended(spec, code))
+
+    async def _spawn(self, spec: ProcessSpec) -> asyncio.subprocess.Process:
+        try:
+            return await spawn(spec)
+        except OSError as e:
+            hint = "`openforge doctor` lists what is missing"
+            raise StackError(f"{spec.name}: cannot start {spec.argv[0]}: {e.strerror}; {hint}") from e
+
+
+def _ended(spec: ProcessSpec, code: int) -> StackError:
+    words = last_words(spec.log)
+    return StackError(f"{spec.name} ended with {describe_exit(code)}{': ' + words if words else ''} (log: {spec.log})")
+
+
+def _reap(spare: set[int]) -> None:
+    """Descendants whose parent died are handed to this process; those that ended would stay as zombies."""
+    for child in psutil.Process().children():
+        if child.pid not in spare:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child.pid, os.WNOHANG)
 
 
 def _sweep() -> None:

@@ -38,6 +38,7 @@ class Job:
     Attributes:
         rollout: where it stands.
         running: the current attempt has a runner already (of an earlier orchestrator).
+        sealed: the current attempt's session was sealed.
         cancelled: somebody asked for its end.
         task: drives it.
         queue: waits for a place among the concurrent rollouts.
@@ -45,6 +46,7 @@ class Job:
 
     rollout: Rollout
     running: bool = False
+    sealed: bool = False
     cancelled: bool = False
     task: asyncio.Task[None] | None = None
     queue: asyncio.Task[bool] | None = None
@@ -103,11 +105,13 @@ class Attempts:
                 verdict = await self._run(job)
             after, outcome = judged(job.rollout, verdict, self._backend.limit(job.session))
         except ForgeError as e:
-            after, outcome = failed(job.rollout, Cancelled("somebody asked for its end") if job.cancelled else e)
+            error = Cancelled("somebody asked for its end") if job.cancelled else e
+            after, outcome = failed(job.rollout, error, sealed=job.sealed)
         except Exception as e:  # a defect of ours ends this attempt, not the service
             log.exception("attempt %s ended in a way that was not foreseen", job.session)
-            after, outcome = failed(job.rollout, SandboxError(f"{type(e).__name__}: {e}"))
-        before, job.rollout, job.running = job.rollout, after, False  # now: an answer may come while this is being said
+            after, outcome = failed(job.rollout, SandboxError(f"{type(e).__name__}: {e}"), sealed=job.sealed)
+        before, job.rollout = job.rollout, after  # now: an answer may come while the outcome is being said
+        job.running = job.sealed = False
         await self.say(outcome)
         self._note(before, outcome)
         await asyncio.to_thread(self._sandboxes.settle, session_of(before), outcome)
@@ -142,6 +146,7 @@ class Attempts:
         attempt = None if job.running else await self._open(job)
         ended = await self._carry_out(job, attempt)
         sealed = await self._gateway.seal(job.rollout)
+        job.sealed = True
         if isinstance(ended, ForgeError):
             raise ended
         verdict = judge(ended, sealed)

@@ -132,11 +132,14 @@ def judged(rollout: Rollout, verdict: Verdict, limit_s: float) -> tuple[Rollout,
     return replace(rollout, phase="reported"), message
 
 
-def failed(rollout: Rollout, error: ForgeError) -> tuple[Rollout, RolloutFailed]:
-    """The current attempt ended with an error: another attempt follows if the error's policy and their number allow it."""
+def failed(rollout: Rollout, error: ForgeError, *, sealed: bool) -> tuple[Rollout, RolloutFailed]:
+    """The current attempt ended with an error: another attempt follows if the error's policy and their number allow it.
+
+    `sealed`: its session was sealed, so that the collector waits for the sealing and counts every call.
+    """
     again = policy_of(error).retry and rollout.attempt < rollout.attempts
     detail = " ".join(str(error).split())[:DETAIL_CHARS]
-    fields = {**_named(rollout), "reason": type(error).__name__, "detail": detail}
+    fields = {**_named(rollout), "reason": type(error).__name__, "detail": detail, "sealed": sealed}
     message = _message(RolloutFailed, rollout, **fields, final=not again)
     if again:
         return replace(rollout, phase="scheduled", attempt=rollout.attempt + 1), message
@@ -151,7 +154,7 @@ def disowned(rollout: Rollout, refusal: TrajectoryDiscarded) -> tuple[Rollout, R
     current = refusal.attempt == rollout.attempt and rollout.phase == "reported"
     if refusal.reason != FidelityError.__name__ or not current:
         return None
-    return failed(rollout, FidelityError(refusal.detail))
+    return failed(rollout, FidelityError(refusal.detail), sealed=True)
 
 
 def _message(kind: type[M], rollout: Rollout, **fields: Any) -> M:

@@ -17,7 +17,7 @@ class Summary(msgspec.Struct, kw_only=True):
     Attributes:
         run_id: the run.
         ok: the run reached its end.
-        error: one line when it did not.
+        error: one line when it did not, or when the books do not balance.
         seed: of the run.
         model: folder that training started from.
         harness: adapter that rollouts ran in.

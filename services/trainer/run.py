@@ -45,7 +45,8 @@ class Run:
         """
         self._save_summary()
         error = await self._outcome()
-        self._tools.summary.ok, self._tools.summary.error = not error, error
+        self._save_summary()
+        self._tools.summary.ok, self._tools.summary.error = not error, error or self._imbalance()
         self._save_summary()
         await self._tools.desk.cancel("the run ended")
         await self._tools.engine.close()
@@ -64,6 +65,11 @@ class Run:
             log.exception("the run failed")
             return f"{type(e).__name__}: {' '.join(str(e).split())[:300]}; the trainer's log has the traceback"
         return ""
+
+    def _imbalance(self) -> str:
+        """One line if the books do not balance, which spoils no run but has to be known."""
+        unaccounted = self._tools.summary.tokens_unaccounted
+        return f"{unaccounted} sampled tokens are unaccounted for; see tokens_* in summary.json" if unaccounted else ""
 
     async def _stages(self) -> None:
         tools, config = self._tools, self._config.trainer

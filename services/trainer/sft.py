@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from services.trainer.model import vocab_size
 from services.trainer.ports import LearnerFactory, LearnerSettings
 from services.trainer.samples import Sample
@@ -48,10 +46,10 @@ class WarmStart:
 
     def result(self) -> Path:
         """Folder of the result: named by a hash of all that it depends on, so that it is never taken for another's."""
-        parts = [("rows", _file_hash(Path(self.config.rows)))]
-        parts += [(f.name, _file_hash(f)) for f in sorted(self.model.iterdir()) if f.is_file()]
-        settings = [msgspec.to_builtins(self.settings), self.config.steps, self.config.batch]
-        text = json.dumps([parts, settings])
+        files = {f.name: _file_hash(f) for f in sorted(self.model.iterdir()) if f.is_file()}
+        s = self.settings
+        settings = [s.seed, s.lr, s.betas, s.optimizer, s.grad_clip, self.config.steps, self.config.batch]
+        text = json.dumps([_file_hash(Path(self.config.rows)), files, settings])
         base = Path(self.config.cache) if self.config.cache else self.folder
         return base / f"warm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

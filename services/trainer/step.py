@@ -46,11 +46,19 @@ class Gathered:
 
 
 async def gather(
-    desk: GroupDesk, order: TaskOrder, ledger: Ledger, config: TrainerConfig, step: int, version: int, tell: Tell
-) -> Gathered:
+    gathered: Gathered,
+    desk: GroupDesk,
+    order: TaskOrder,
+    ledger: Ledger,
+    config: TrainerConfig,
+    step: int,
+    version: int,
+    tell: Tell,
+) -> None:
     """Runs the groups of a step. A dropped one is replaced by one on the next task, up to `config.oversample` times as many.
 
     Args:
+        gathered: takes in what comes, so that it is there whatever happens.
         desk: starts groups.
         order: of the tasks; goes on where the last step stopped.
         ledger: told of rollouts and of dropped groups; those that are kept are entered once they are trained on.
@@ -64,7 +72,6 @@ async def gather(
     """
     until = asyncio.get_running_loop().time() + config.step_timeout_s
     limit = math.ceil(config.groups * config.oversample)
-    gathered = Gathered()
     results: list[GroupResult] = []
     while True:
         while desk.open + len(gathered.kept) < config.groups and gathered.started < limit:
@@ -82,7 +89,6 @@ async def gather(
             f"step {step}: every rollout was lost: {outcomes_text(results)}; see the orchestrator's and proxy's logs"
         )
     gathered.kept.sort(key=lambda kept: kept[0].plan.name)
-    return gathered
 
 
 def refusal(result: GroupResult, version: int) -> str:

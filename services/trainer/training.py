@@ -19,8 +19,8 @@ from shared.events import RunStepped
 
 log = logging.getLogger(__name__)
 
-FAILED = "update_failed"
-"""Reason of the tokens of groups whose step failed after they were gathered."""
+FAILED = "step_failed"
+"""Reason of groups that could have been trained on, had their step not failed."""
 
 
 class Training:
@@ -41,28 +41,43 @@ class Training:
         """
         timings: dict[str, float] = {}
         with _timed(timings, "step"):
-            with _timed(timings, "gen"):
-                gathered = await self._gather(step)
-            samples = weigh(gathered.groups, self._tools.config.trainer.norm_adv_by_std_in_grpo)
-            with _timed(timings, "update"):
-                update = await self._update(gathered, samples)
+            gathered, samples, update = await self._learn(step, timings)
             with _timed(timings, "push"):
                 if update is not None:
                     await self._publisher.publish(self._learner, self.version + 1)
                     self.version += 1
         await self._report(step, step_metrics(step, gathered, samples, update, timings), skipped=update is None)
 
-    async def _gather(self, step: int) -> Gathered:
-        tools, steps = self._tools, self._tools.config.trainer.steps
+    async def _learn(self, step: int, timings: dict[str, float]) -> tuple[Gathered, list[Sample], Update | None]:
+        """Rollouts and update. Enters every group in the books, whether it was learned from or not."""
+        ledger, gathered = self._tools.ledger, Gathered()
+        try:
+            with _timed(timings, "gen"):
+                await self._gather(step, gathered)
+            samples = weigh(gathered.groups, self._tools.config.trainer.norm_adv_by_std_in_grpo)
+            with _timed(timings, "update"):
+                update = await self._tools.thread.run(self._learner.update, samples) if samples else None
+        except BaseException:
+            for result, _ in gathered.kept:
+                ledger.drop(result.tokens, FAILED)
+            raise
+        for result, _ in gathered.kept:
+            ledger.complete(result.tokens)
+        if update is not None:
+            ledger.max_logprob_gap = max(ledger.max_logprob_gap, update.logprob_gap)
+        return gathered, samples, update
+
+    async def _gather(self, step: int, gathered: Gathered) -> None:
+        tools, config = self._tools, self._tools.config.trainer
 
         async def tell(closed: int, started: int) -> None:
-            await tools.stage("train", f"step {step} of {steps}: {closed} of {started} groups", step - 1, steps)
+            detail = f"step {step} of {config.steps}: {closed} of {started} groups"
+            await tools.stage("train", detail, step - 1, config.steps)
 
-        await tell(0, tools.config.trainer.groups)
+        await tell(0, config.groups)
         async with self._counted():
-            gathered = await gather(tools.desk, self._order, tools.ledger, tools.config.trainer, step, self.version, tell)
+            await gather(gathered, tools.desk, self._order, tools.ledger, config, step, self.version, tell)
         await self._publisher.check_served(self.version)
-        return gathered
 
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
@@ -72,20 +87,6 @@ class Training:
             yield
         finally:
             self._tools.ledger.engine_tokens += await self._tools.engine.generated_tokens() - before
-
-    async def _update(self, gathered: Gathered, samples: list[Sample]) -> Update | None:
-        ledger = self._tools.ledger
-        try:
-            update = await self._tools.thread.run(self._learner.update, samples) if samples else None
-        except BaseException:
-            for result, _ in gathered.kept:
-                ledger.drop(result.tokens, FAILED)
-            raise
-        for result, _ in gathered.kept:
-            ledger.complete(result.tokens)
-        if update is not None:
-            ledger.max_logprob_gap = max(ledger.max_logprob_gap, update.logprob_gap)
-        return update
 
     async def _report(self, step: int, metrics: dict[str, float], skipped: bool) -> None:
         tools = self._tools

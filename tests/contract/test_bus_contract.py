@@ -114,6 +114,17 @@ async def test_a_message_that_is_too_large_is_rejected_and_the_bus_lives_on(bus:
     await until(lambda: log.got == [large])
 
 
+async def test_what_was_handled_or_given_up_does_not_come_again(bus: AnyBus, run_id: str) -> None:
+    good, bad = failed(run_id, 0), failed(run_id, 1)
+    log = Log(lambda message, time: Rejected("no") if message == bad else None)
+    await bus.consume("watch", [RolloutFailed], log, run_id=run_id)
+    await bus.publish(good)
+    await bus.publish(bad)
+    await until(lambda: bus.counts == {"handled": 1, "dead": 1})
+    await asyncio.sleep(1.5 * ACK_WAIT_S)  # by then the server would have delivered again what it has no answer to
+    assert log.got == [good, bad]
+
+
 async def test_processes_of_one_durable_share_the_work(new_bus: NewBus, run_id: str) -> None:
     first, second, both = await new_bus(), await new_bus(), asyncio.Barrier(2)
     got: list[Message] = []

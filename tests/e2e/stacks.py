@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from services.app import open_bus
 from services.dev.stack import Running, find_running
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ConfigError
+from tests.waiting import until
 
 REPO = Path(__file__).parents[2]
 TASKS = REPO / "examples" / "lookup" / "tasks"
@@ -57,6 +58,15 @@ async def start(*args: str) -> asyncio.subprocess.Process:
     )  # fmt: skip
 
 
+def find_service(supervisor: int, name: str) -> psutil.Process:
+    """The process of a service of a supervisor."""
+    for p in psutil.Process(supervisor).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if p.cmdline()[-4:-2] == ["serve", name]:
+                return p
+    raise AssertionError(f"{name} does not run")
+
+
 @dataclass
 class LiveStack:
     """A stack that runs: its configuration, its supervisor, a connection to its bus."""
@@ -77,10 +87,7 @@ class LiveStack:
 
     def service(self, name: str) -> psutil.Process:
         """The process of a service."""
-        for p in psutil.Process(self.process.pid).children():
-            if p.cmdline()[-4:-2] == ["serve", name]:
-                return p
-        raise AssertionError(f"{name} does not run")
+        return find_service(self.process.pid, name)
 
 
 @asynccontextmanager
@@ -105,10 +112,7 @@ async def live_stack(file: Path) -> AsyncIterator[LiveStack]:
 
 
 async def _wait_running(root: Path, process: asyncio.subprocess.Process) -> tuple[Config, Running]:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return find_running(root)
-            except ConfigError:
-                assert process.returncode is None, (await process.communicate())[0].decode()
-                await asyncio.sleep(0.05)
+    await until(lambda: bool(list(root.glob("*/stack.json"))) or process.returncode is not None, 60)
+    if process.returncode is not None:
+        raise AssertionError((await process.communicate())[0].decode())
+    return find_running(root)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.e2e.stacks import REPO
+from tests.e2e.stacks import REPO, find_service
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -41,7 +40,7 @@ async def demo(root: Path, *args: str, kill_at_step: dict[int, str] | None = Non
             if f"step {step}:" in lines[-1]:
                 # Half a second into the next step its rollouts are under way.
                 await asyncio.sleep(0.5)
-                kill(process.pid, service)
+                find_service(process.pid, service).kill()
                 del kills[step]
     code = await process.wait()
     out = "".join(lines)
@@ -49,11 +48,6 @@ async def demo(root: Path, *args: str, kill_at_step: dict[int, str] | None = Non
     files = list(root.glob("*/summary.json"))
     assert len(files) == 1, out
     return Ended(code, out, json.loads(files[0].read_text()))
-
-
-def kill(supervisor: int, service: str) -> None:
-    (child,) = [p for p in psutil.Process(supervisor).children() if p.cmdline()[-4:-2] == ["serve", service]]
-    child.kill()
 
 
 def accounts_agree(s: dict[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from rich.console import Console
 
@@ -23,14 +24,15 @@ from shared.events import (
 )
 from shared.subjects import subject_of
 
-ROLLOUT = {"run_id": "run", "rollout_id": "r1", "group_id": "g1", "group_size": 2, "task": "t", "harness": "react"}
+WHICH: dict[str, Any] = {"run_id": "run", "rollout_id": "r1", "group_id": "g1"}
+ROLLOUT: dict[str, Any] = {**WHICH, "group_size": 2, "task": "t", "harness": "react"}
 
 
 def story() -> list[Message]:
     return [
         RunStaged(run_id="run", stage="train", detail="step 1", done=0, total=3),
         RolloutScheduled(**ROLLOUT),
-        RolloutStarted(run_id="run", rollout_id="r1", group_id="g1", sandbox="process"),
+        RolloutStarted(**WHICH, sandbox="process"),
         RolloutFailed(**ROLLOUT, reason="SandboxError", final=False),
         RolloutFinished(**ROLLOUT, attempt=2, reward=1.0),
         GroupDiscarded(run_id="run", group_id="g1", reason="no_variance"),

@@ -89,7 +89,7 @@ def test_another_attempt_follows_exactly_when_policy_and_number_allow(
     kind: type[ForgeError], attempts: int, data: st.DataObject
 ) -> None:
     attempt = data.draw(st.integers(1, attempts))
-    after, message = failed(Rollout(START, "t", attempts, attempt), kind("why"))
+    after, message = failed(Rollout(START, "t", attempts, attempt), kind("why"), sealed=True)
     again = policy_of(kind).retry and attempt < attempts
     assert message.final is not again
     assert (message.reason, message.attempt) == (kind.__name__, attempt)
@@ -100,14 +100,14 @@ def test_another_attempt_follows_exactly_when_policy_and_number_allow(
 def test_infrastructure_failures_end_after_as_many_attempts_as_are_allowed(attempts: int) -> None:
     rollout, messages = Rollout(START, "t", attempts), []
     while not rollout.over:
-        rollout, message = failed(rollout, SandboxError("lost"))
+        rollout, message = failed(rollout, SandboxError("lost"), sealed=True)
         messages.append(message)
     assert [m.attempt for m in messages] == list(range(1, attempts + 1))
     assert [m.final for m in messages] == [False] * (attempts - 1) + [True]
 
 
 def test_details_are_one_line_of_bounded_length() -> None:
-    _, message = failed(NEW, SandboxError("a\nb\t" + "x" * 5000))
+    _, message = failed(NEW, SandboxError("a\nb\t" + "x" * 5000), sealed=False)
     assert message.detail.startswith("a b x")
     assert len(message.detail) == 1000
 

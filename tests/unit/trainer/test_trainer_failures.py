@@ -49,6 +49,7 @@ async def test_an_engine_that_was_restarted_is_noticed(make_world: MakeWorld) ->
     world.rollouts.restarts = True
     end = await world.run()
     assert "the engine serves weights 'default', not version 0: it was restarted" in end.error
+    assert (world.summary["token_reasons"], world.summary["tokens_unaccounted"]) == ({"step_failed": 48}, 0)
 
 
 async def test_groups_that_never_close_end_the_run_and_their_rollouts(make_world: MakeWorld) -> None:
@@ -73,7 +74,7 @@ async def test_a_bug_becomes_one_line(make_world: MakeWorld) -> None:
     assert end.error.startswith("KeyError: ")
     assert end.error.endswith("the trainer's log has the traceback")
     assert "\n" not in end.error
-    assert world.summary["token_reasons"] == {"update_failed": 48}
+    assert world.summary["token_reasons"] == {"step_failed": 48}
     assert world.summary["tokens_unaccounted"] == 0
 
 

@@ -156,3 +156,14 @@ async def test_late_and_repeated_messages_change_nothing(make_world: MakeWorld) 
     end = await world.run()
     assert end.ok
     assert world.summary["groups_completed"] == 3
+
+
+async def test_tokens_that_no_record_explains_are_reported(make_world: MakeWorld) -> None:
+    def plan(start: RolloutStart) -> float:
+        world.rollouts.engine.generated += 1
+        return by_number(start)
+
+    world = await make_world(plan, steps=1, eval_episodes=0)
+    end = await world.run()
+    assert (end.ok, end.summary["tokens_unaccounted"]) == (True, 12)
+    assert end.error == "12 sampled tokens are unaccounted for; see tokens_* in summary.json"
