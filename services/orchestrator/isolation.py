@@ -48,7 +48,7 @@ def _bubblewrap(uid: int, root: bool) -> Isolation:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxError(f"bubblewrap is not installed: {INSTALL}")
-    isolation = Isolation("bubblewrap", root, uid, bwrap, _setpriv() if root else "")
+    isolation = Isolation("bubblewrap", root, uid, bwrap, _setpriv() if root else "", etc="/etc")
     with tempfile.TemporaryDirectory() as folder:
         for part in ("app", "agent/home", "agent/tmp", "logs/agent", "logs/artifacts"):
             Path(folder, part).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Carries one attempt of one rollout: ``python -I -S -c RUN ROOT SPEC.json``, one process an attempt, standard library only.
+"""Carries one attempt of one rollout, one process an attempt (forked by `runner_server`), standard library only.
 
 It outlives the orchestrator. For every phase of the spec (`agent`, then `verify`) it lays out files, starts the program under
 a wall-clock limit, and ends *everything* that the program started before it goes on. What happened stands in the spec's
@@ -7,7 +7,7 @@ status file, which is replaced as a whole at every change:
     {"pid": 7, "phase": "verify", "error": null, "phases": {"agent": {"exit_code": 0, "timed_out": false, "seconds": 1.5, ...}}}
 
 `phase` is `prepare`, the name of the phase that runs, `done`, `cancelled` (SIGTERM came) or `failed` (see `error`).
-Imports are few on purpose: a start costs what it imports. The spec's fields are described in `spec.py`.
+Imports are few on purpose: a fork costs what was loaded. The spec's fields are described in `spec.py`.
 """
 
 # ruff: noqa: SIM105, SIM115 - contextlib costs milliseconds at every start
@@ -18,7 +18,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 
 from services.orchestrator.runner_files import collect, lay_out, tail
@@ -243,7 +242,7 @@ def signal_all(signum: int, spare: set[int]) -> None:
                 pass
 
 
-def main() -> None:
-    """Carries out the spec that the command line names last."""
-    with open(sys.argv[-1], encoding="utf-8") as spec_file:
+def main(spec: str) -> None:
+    """Carries out the spec in a file."""
+    with open(spec, encoding="utf-8") as spec_file:
         Runner(json.load(spec_file)).run()

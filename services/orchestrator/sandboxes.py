@@ -6,15 +6,18 @@ import logging
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from services.orchestrator.sandbox import Isolation
+from services.orchestrator.sandbox import Isolation, copy_etc
 from services.orchestrator.state import Outcome
 from shared.config.model import Config
 from shared.errors import SandboxError
 from shared.events import RolloutFinished
 
 log = logging.getLogger(__name__)
+
+_ETC = "etc"
 
 
 class Sandboxes:
@@ -25,7 +28,6 @@ class Sandboxes:
     """
 
     def __init__(self, config: Config, isolation: Isolation) -> None:
-        self.isolation = isolation
         self._keep = config.orchestrator.keep
         top = Path(config.orchestrator.work_root or tempfile.gettempdir())
         self.root = top / f"openforge-{config.run.id}"
@@ -34,6 +36,9 @@ class Sandboxes:
             if self.root.lstat().st_uid != os.geteuid():
                 raise SandboxError(f"{self.root} belongs to another user; set orchestrator.work_root")
             self.root.chmod(0o711 if isolation.kind == "uid" else 0o700)
+            self.isolation = replace(isolation, etc=str(self.root / _ETC))
+            if isolation.kind == "bubblewrap":
+                copy_etc(self.root / _ETC)
         except OSError as e:
             raise SandboxError(f"{self.root}: {e}; set orchestrator.work_root to a folder that can be written to") from e
 
@@ -55,6 +60,7 @@ class Sandboxes:
 
     def close(self) -> None:
         """Removes the folder if no sandbox was kept."""
+        shutil.rmtree(self.root / _ETC, ignore_errors=True)
         if not any(self.root.iterdir()):
             self.root.rmdir()
 

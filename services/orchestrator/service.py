@@ -53,7 +53,7 @@ class OrchestratorService:
         settings = self._config.orchestrator
         isolation = await asyncio.to_thread(resolve_isolation, settings)
         self._sandboxes = sandboxes = Sandboxes(self._config, isolation)
-        backend = LocalBackend(self._records.root)
+        self._backend = backend = LocalBackend(self._records.root)
         self._attempts = Attempts(self._config, self._bus, self._records, self._gateway, backend, sandboxes)
         log.info("sandboxes are of the kind %s, in %s", isolation.kind, sandboxes.root)
         for found in self._records.load(settings.attempts):
@@ -75,6 +75,7 @@ class OrchestratorService:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         await self._gateway.close()
+        self._backend.close()
         self._sandboxes.close()
 
     async def _handle(self, message: Message) -> None:

@@ -33,3 +33,7 @@ class Backend(Protocol):
     def limit(self, session_id: str) -> float:
         """Wall-clock limit in seconds that the agent of a runner was given."""
         ...
+
+    def close(self) -> None:
+        """Lets go of what starting takes; runners that live go on."""
+        ...

@@ -11,18 +11,15 @@ import contextlib
 import fcntl
 import os
 import signal
-import sys
 from pathlib import Path
 
 import msgspec
 
+from services.orchestrator.backends.spawner import Spawner
 from services.orchestrator.records import SPEC, STATUS, replace_file
 from services.orchestrator.spec import FINAL, Spec, Status
 from shared.errors import SandboxError
 
-ROOT = str(Path(__file__).resolve().parents[3])
-RUN = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner import main; main()"
-"""Not as a script, which Python would compile anew at every start."""
 LOG = "runner.log"
 POLL_S = 0.01
 
@@ -30,9 +27,9 @@ POLL_S = 0.01
 class LocalBackend:
     """Runners whose records lie in `root`, one folder a session."""
 
-    def __init__(self, root: Path, python: str = sys.executable) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._python = python
+        self._spawner = Spawner()
         self._runners: dict[str, int] = {}  # session id -> pidfd
         self._cancelled: set[str] = set()
 
@@ -71,23 +68,15 @@ class LocalBackend:
         spec = msgspec.json.decode((self._root / session_id / SPEC).read_bytes(), type=Spec)
         return spec["phases"][0]["timeout_s"]
 
+    def close(self) -> None:
+        """See `Backend.close`."""
+        self._spawner.close()
+
     def _spawn(self, folder: Path) -> int:
-        """posix_spawn does not copy the parent's memory map, so the orchestrator's size costs nothing here."""
         log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.posix_spawn(
-                self._python,
-                [self._python, "-I", "-S", "-c", RUN, ROOT, str(folder / SPEC)],
-                {},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, log, 1),
-                    (os.POSIX_SPAWN_DUP2, log, 2),
-                ],
-                setsid=True,
-                setsigmask=[signal.SIGTERM],  # until the runner can handle it
-            )
+            return self._spawner.spawn(folder / SPEC, log)
         finally:
             os.close(log)
 
@@ -110,10 +99,7 @@ class LocalBackend:
 
     def _forget(self, session_id: str) -> None:
         self._cancelled.discard(session_id)
-        fd = self._runners.pop(session_id)
-        with contextlib.suppress(ChildProcessError):  # an adopted one is not our child
-            os.waitid(os.P_PIDFD, fd, os.WEXITED)
-        os.close(fd)
+        os.close(self._runners.pop(session_id))
 
 
 async def _readable(fd: int) -> None:

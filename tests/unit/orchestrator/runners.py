@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from services.orchestrator.backends.local import LocalBackend
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.isolation import INSTALL
 from services.orchestrator.plan import Attempt, plan
-from services.orchestrator.sandbox import Isolation, Kind
+from services.orchestrator.sandbox import Isolation, Kind, copy_etc
 from services.orchestrator.spec import Spec, Status
 from shared.config import Config, OrchestratorConfig
 from shared.events import RolloutStart
@@ -38,7 +41,17 @@ def isolation_of(kind: Kind) -> Isolation:
         pytest.fail(f"bubblewrap is missing: {INSTALL}")
     if missing:
         pytest.skip(f"bubblewrap is missing: {INSTALL}")
-    return Isolation(kind, root, OTHER_UID, shutil.which("bwrap") or "")
+    return Isolation(kind, root, OTHER_UID, shutil.which("bwrap") or "", etc=shown_etc())
+
+
+@cache
+def shown_etc() -> str:
+    """What sandboxes of all tests see as /etc."""
+    folder = tempfile.mkdtemp(prefix="etc-")
+    atexit.register(shutil.rmtree, folder)
+    Path(folder).chmod(0o755)
+    copy_etc(Path(folder))
+    return folder
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from services.orchestrator.sandbox import Isolation
 from tests.unit.orchestrator.house import until
 from tests.unit.orchestrator.runners import OTHER_UID, Bench, processes_with
 
@@ -165,11 +165,12 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_agents_failure(bubblewrap_b
 async def test_bubblewrap_shows_nothing_of_the_machine(bubblewrap_bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     await bubblewrap_bench.run(
-        f"cat {tmp_path}/secret; touch /usr/x; id -u; echo $HOME; pwd; ls /; ls -A /home /logs /tmp;"
+        f"cat {tmp_path}/secret; cat /etc/passwd; touch /usr/x; id -u; echo $HOME; pwd; ls /; ls -A /home /logs /tmp;"
         "echo 1 > /proc/sys/kernel/panic; echo x > /dev/shm/x && echo x > /tmp/x && echo shared; grep CapEff /proc/self/status"
     )
     log = bubblewrap_bench.log("agent")
     assert f"{tmp_path}/secret: No such file" in log
+    assert "/etc/passwd: No such file" in log
     assert "touch: cannot touch '/usr/x': Read-only file system" in log
     assert "\n65534\n/home/agent\n/app\napp\nbin\ndev\netc\nhome\n" in log
     assert "\n/home:\nagent\n\n/logs:\nagent\nartifacts\n\n/tmp:\n" in log
@@ -179,7 +180,7 @@ async def test_bubblewrap_shows_nothing_of_the_machine(bubblewrap_bench: Bench, 
 
 async def test_bubblewrap_for_somebody_who_is_not_root(bubblewrap_bench: Bench) -> None:
     drop = bubblewrap_bench.isolation.drop
-    bubblewrap_bench.isolation = Isolation("bubblewrap", False, OTHER_UID, bubblewrap_bench.isolation.bwrap)
+    bubblewrap_bench.isolation = replace(bubblewrap_bench.isolation, root=False, setpriv="")
     spec = bubblewrap_bench.spec("id -u; echo 1 > /proc/sys/kernel/panic; echo hello > out.txt")
     if drop:  # this test runs as root: its programs become somebody else before they make a sandbox
         spec["owner"] = OTHER_UID

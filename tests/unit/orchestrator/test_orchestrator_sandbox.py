@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.orchestrator.isolation import resolve_isolation
-from services.orchestrator.sandbox import TAKEN, Isolation, Kind, Sandbox
+from services.orchestrator.sandbox import TAKEN, Isolation, Kind, Sandbox, copy_etc
 from shared.config import OrchestratorConfig
 from shared.errors import HarnessError, SandboxError, TaskError
 from tests.unit.orchestrator.runners import isolation_of
@@ -17,7 +17,7 @@ PROGRAM = ["/usr/bin/agent", "go"]
 
 
 def sandbox(kind: Kind, root: bool = True, workdir: str = "/app") -> Sandbox:
-    return Sandbox(Isolation(kind, root, 65534), FOLDER, workdir)
+    return Sandbox(Isolation(kind, root, 65534, etc="/work/etc"), FOLDER, workdir)
 
 
 def pairs(argv: list[str], option: str) -> dict[str, str]:
@@ -39,11 +39,18 @@ def test_bubblewrap_mounts_the_folders_at_harbors_paths() -> None:
 
 def test_everything_else_of_the_machine_is_read_only() -> None:
     argv = sandbox("bubblewrap").command("agent", PROGRAM, [Path("/opt/harness"), Path("/usr/lib/agent")])
-    shown = pairs(argv, "--ro-bind") | pairs(argv, "--ro-bind-try")
+    shown = pairs(argv, "--ro-bind")
     assert {"/usr", "/opt/harness"} <= set(shown)
-    assert all(target.startswith(("/usr", "/opt/harness", "/etc/", "/bin", "/sbin", "/lib")) for target in shown)
+    assert all(target.startswith(("/usr", "/opt/harness", "/etc", "/bin", "/sbin", "/lib")) for target in shown)
     assert "/usr/lib/agent" not in shown
-    assert not {"/etc/passwd", "/etc/shadow"} & set(shown)
+    assert shown["/etc"] == "/work/etc"
+
+
+def test_the_copy_of_etc_has_no_accounts_and_nothing_that_is_private(tmp_path: Path) -> None:
+    copy_etc(tmp_path)
+    copied = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")}
+    assert "hosts" in copied
+    assert not {"passwd", "shadow", "ssl/private"} & copied
 
 
 def test_the_program_comes_last_and_says_first_that_the_sandbox_stands() -> None:
