@@ -203,16 +203,23 @@ def _system() -> tuple[str, ...]:
 def copy_etc(target: Path) -> None:
     """Copies the few parts of /etc that a sandbox shows. One folder: every mount costs bubblewrap half a millisecond.
 
+    A copy that is there already stays: sandboxes of an earlier orchestrator may have it mounted.
+
     Raises:
         OSError: the copy cannot be written.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        return
+    part = target.with_name(target.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     for name in ETC:
-        source, copy = Path("/etc", name), target / name
+        source, copy = Path("/etc", name), part / name
         if source.is_dir():
-            shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True, ignore=_unreadable)
+            shutil.copytree(source, copy, symlinks=True, ignore=_unreadable)
         elif source.is_file():
             shutil.copyfile(source, copy)
+    part.rename(target)
 
 
 def _unreadable(folder: str, names: list[str]) -> list[str]:
