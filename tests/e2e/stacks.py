@@ -101,10 +101,11 @@ async def live_stack(file: Path) -> AsyncIterator[LiveStack]:
         stack = LiveStack(config, running, process, await open_bus(config))
         yield stack
     finally:
-        family = stack.descendants() if stack else []
+        alive = process.returncode is None
+        family = stack.descendants() if stack and alive else []
         if stack:
             await stack.bus.close()
-        if process.returncode is None:
+        if alive:
             process.send_signal(signal.SIGINT)
         out, _ = await asyncio.wait_for(process.communicate(), 40)
         left = [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import nats
+import pytest
 
+from services.orchestrator.harnesses.mini import mini_environment
+from shared.errors import HarnessError
 from shared.events import (
     CallRecorded,
     GroupCompleted,
@@ -31,7 +35,7 @@ def write_task(folder: Path, name: str, command: str, wanted: str) -> Path:
     for sub in ("environment", "solution", "tests"):
         (task / sub).mkdir(parents=True)
     (task / "task.toml").write_text(f'schema_version = "1.4"\n[task]\nname = "test/{name}"\n[agent]\ntimeout_sec = 40\n')
-    (task / "instruction.md").write_text(f"DO: {command}\n")
+    (task / "instruction.md").write_text(f"Do this:\nDO: {command}\n")
     (task / "environment" / "seed.txt").write_text("seed\n")
     (task / "solution" / "solve.sh").write_text(f"{command}\n")
     verdict = f'if [ "$(cat out.txt 2>/dev/null)" = "{wanted}" ]; then echo 1; else echo 0; fi'
@@ -77,6 +81,22 @@ async def test_one_rollout_from_the_command_line(tmp_path: Path) -> None:
     assert code == 0, out
     assert out.count("reward 1") == 2, out
     assert out.count("call 2:") == 2, out
+
+
+async def test_the_unmodified_mini_swe_agent_completes_a_rollout(tmp_path: Path) -> None:
+    try:
+        mini_environment()
+    except HarnessError as e:
+        pytest.fail(str(e)) if os.environ.get("CI") == "true" else pytest.skip(str(e))
+    task = write_task(tmp_path, "write", "cat seed.txt > out.txt", "seed")
+    with (task / "instruction.md").open("a") as instruction:
+        instruction.write("DO: echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n")
+    code, out = await openforge(
+        "rollout", str(task), "--harness", "mini", "--config", str(write_config(tmp_path)), timeout_s=110
+    )
+    assert code == 0, out
+    assert "reward 1" in out, out
+    assert "call 1:" in out, out
 
 
 async def test_attached_rollout_and_tap(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ class Mini:
     """The program lies in ``$OPENFORGE_CACHE`` (default ``~/.cache/openforge``) ``/harness/mini-swe-agent-2.4.6``."""
 
     def launch(self, request: Request) -> Launch:
-        environment = _environment()
+        environment = mini_environment()
         if len(request.instruction.encode()) > MAX_ARGUMENT:
             raise HarnessError(
                 f"the task's instruction is longer than the {MAX_ARGUMENT} bytes that mini-swe-agent can be given"
@@ -40,7 +40,12 @@ class Mini:
         )  # fmt: skip
 
 
-def _environment() -> Path:
+def mini_environment() -> Path:
+    """Where mini-swe-agent is installed.
+
+    Raises:
+        HarnessError: it is not; the text names the command that installs it.
+    """
     cache = Path(os.environ.get("OPENFORGE_CACHE") or "~/.cache/openforge").expanduser()
     environment = cache / "harness" / f"mini-swe-agent-{VERSION}"
     if not (environment / "installed").exists():
