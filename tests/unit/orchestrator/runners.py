@@ -49,6 +49,7 @@ def shown_etc() -> str:
     """What sandboxes of all tests see as /etc."""
     folder = tempfile.mkdtemp(prefix="etc-")
     atexit.register(shutil.rmtree, folder)
+    Path(folder).chmod(0o755)
     copy_etc(Path(folder, "etc"))
     return f"{folder}/etc"
 
