@@ -38,11 +38,25 @@ check_host() {
   "$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
     fail "$PYTHON is $("$PYTHON" --version 2>&1), but the pins are for Python 3.11: OPENFORGE_PYTHON=/path/to/python3.11"
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || fail "$PYTHON has no venv module: apt-get install python3-venv"
-  # Of the system libraries that vLLM loads, those that a bare Debian may lack.
-  "$PYTHON" -c 'import ctypes; [ctypes.CDLL(name) for name in ("libnuma.so.1", "libstdc++.so.6")]' 2>/dev/null ||
-    fail "a system library that vLLM loads is missing: apt-get install libnuma1 libstdc++6"
+  "$PYTHON" -c 'import ctypes; ctypes.CDLL("libstdc++.so.6")' 2>/dev/null ||
+    fail "a system library that vLLM loads is missing: apt-get install libstdc++6"
   local free_gb=$(($(df -Pk . | awk 'NR == 2 {print $4}') / 1024 / 1024))
   [ "$free_gb" -ge "$NEED_GB" ] || fail "$PWD has $free_gb GB of free disk; the environment and its making need $NEED_GB"
+}
+
+# vLLM loads libnuma, which a bare Debian lacks. Without root its package is unpacked here instead of installed;
+# services/trainer/vllm_command.py shows vLLM the place.
+install_libnuma() {
+  "$PYTHON" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null && return
+  local work
+  work=$(mktemp -d)
+  mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$VENV/lib/system"
+  (cd "$work" && own=(-o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=) &&
+    { apt-get "${own[@]}" -qq update; apt-get "${own[@]}" -qq download libnuma1 && dpkg-deb -x libnuma1_*.deb .; }) >>"$LOG" 2>&1 &&
+    cp -a "$work"/usr/lib/*/libnuma.so.1* "$VENV/lib/system/" ||
+    fail "vLLM loads libnuma, and its package could not be fetched (see $LOG): apt-get install libnuma1"
+  rm -r "$work"
+  say "libnuma1, which this machine lacks, is in $VENV/lib/system"
 }
 
 install_torch() {
@@ -80,7 +94,7 @@ install_alias() {
 
 # Importing is the check, and it leaves the compiled modules that make every later start fast.
 check_imports() {
-  env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -W ignore -c \
+  env -u PYTHONDONTWRITEBYTECODE LD_LIBRARY_PATH="$PWD/$VENV/lib/system" "$VENV/bin/python" -W ignore -c \
     'import torch, verl.workers.engine_workers, vllm.entrypoints.openai.api_server, services, shared' >>"$LOG" 2>&1 ||
     { tail -n 8 "$LOG" >&2; fail "the environment was installed but does not load (all output: $LOG)"; }
 }
@@ -96,6 +110,7 @@ say "making $VENV with $("$PYTHON" --version), which takes some minutes; details
 "$PYTHON" -m venv "$VENV"
 : >"$LOG"
 pip_install "$(grep '^setuptools==' "$LOCK")" || pip_failed setuptools
+install_libnuma
 install_torch
 install_rest
 install_alias

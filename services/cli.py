@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Train an agent with RL inside the very harness it will be deployed in.\n\n"
-    "Start with `openforge doctor`, then `openforge run examples/lookup/openforge.toml`.",
+    "Start with `make demo` in a checkout; `openforge doctor` says what this machine lacks.",
 )
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
@@ -34,7 +34,7 @@ Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs."
 def run(config: ConfigFile, sets: Sets = None) -> None:
     """Train: bring the whole stack up, carry the configured run to its end, print the summary.
 
-    Example: openforge run examples/lookup/openforge.toml --set trainer.steps=5
+    Example: openforge run my.toml --set trainer.steps=5
     """
     from services.dev.run import train
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,19 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from services.dev.servers import free_port
+from services.trainer.vllm_command import vllm_command
+from shared.config import EngineConfig
 from tests.embedded import Address, nats, valkey
 from tests.engine.scripted import ScriptedEngine
 
-_VLLM_ENV = {
-    "OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_SERVER_DEV_MODE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
-    "VLLM_LOGGING_LEVEL": "WARNING", "VLLM_PLUGINS": "", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
-}  # fmt: skip
-_VLLM_ARGS = (
-    "--served-model-name", "policy", "--host", "127.0.0.1", "--max-model-len", "512", "--enforce-eager", "--dtype", "float32",
-    "--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--distributed-executor-backend", "uni",
-    "--kv-cache-memory-bytes", "67108864", "--max-num-seqs", "16", "--disable-uvicorn-access-log",
-)  # fmt: skip
 _START_S = 180.0
 _ROOT = Path(__file__).parent.parent
 
@@ -64,32 +56,31 @@ async def scripted_engine() -> AsyncIterator[ScriptedEngine]:
 @pytest.fixture(scope="session")
 def vllm_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a real vLLM that serves a tiny random model as `policy`."""
-    folder = tmp_path_factory.mktemp("vllm")
-    env = os.environ | _VLLM_ENV
-    subprocess.run([sys.executable, "-m", "tests.engine.tiny_model", str(folder / "model")], env=env, check=True, cwd=_ROOT)
-    vllm = str(Path(sys.executable).parent / "vllm")
-    with _process([vllm, "serve", str(folder / "model"), *_VLLM_ARGS], env, folder / "vllm.log") as url:
+    folder, port = tmp_path_factory.mktemp("vllm"), free_port()
+    model = folder / "model"
+    config = EngineConfig(max_model_len=512, kv_cache_mb=64, max_num_seqs=16)
+    command, env = vllm_command(config, port, str(model), folder / "weights")
+    subprocess.run([sys.executable, "-m", "tests.engine.tiny_model", str(model)], env=os.environ | env, check=True, cwd=_ROOT)
+    with _process(command, env, port, folder / "vllm.log") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def scripted_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a scripted engine in a process of its own; to `slow` it gives a long answer, slowly."""
-    folder = tmp_path_factory.mktemp("scripted")
+    folder, port = tmp_path_factory.mktemp("scripted"), free_port()
     script = {"rules": [{"contains": "slow", "text": "word " * 100, "token_delay_s": 0.02}]}
     (folder / "script.json").write_text(json.dumps(script))
-    command = [sys.executable, "-m", "tests.engine.scripted", "--script", str(folder / "script.json")]
-    with _process(command, dict(os.environ), folder / "scripted.log") as url:
+    command = [sys.executable, "-m", "tests.engine.scripted", "--script", str(folder / "script.json"), "--port", str(port)]
+    with _process(command, {}, port, folder / "scripted.log") as url:
         yield url
 
 
 @contextmanager
-def _process(command: list[str], env: dict[str, str], log: Path) -> Iterator[str]:
-    """A server process on a free port, from the moment it is healthy; gives its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+def _process(command: list[str], env: dict[str, str], port: int, log: Path) -> Iterator[str]:
+    """A server process on a port, from the moment it is healthy; gives its URL."""
     with log.open("w") as output:
-        process = subprocess.Popen([*command, "--port", str(port)], env=env, stdout=output, stderr=output, cwd=_ROOT)
+        process = subprocess.Popen(command, env=os.environ | env, stdout=output, stderr=output, cwd=_ROOT)
     try:
         _wait_healthy(process, f"http://127.0.0.1:{port}", log)
         yield f"http://127.0.0.1:{port}"

@@ -29,7 +29,9 @@ def print_check(resolved: Resolved, as_json: bool) -> int:
 
 
 def _print_table(resolved: Resolved, console: Console) -> None:
-    table = Table("setting", "value", "from")
+    table = Table("setting")
+    table.add_column("value", overflow="fold")
+    table.add_column("from", overflow="fold")
     for name, value, origin in resolved.items():
         shown = '""' if value == "" else str(value)
         table.add_row(name, shown, origin, style=None if origin != "default" else "dim")

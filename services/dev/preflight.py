@@ -48,7 +48,10 @@ def check_model(config: Config) -> None:
     if config.engine.url or config.engine.command:
         return
     if not config.engine.model:
-        raise ConfigError("engine.model is not set: the folder of a Hugging Face model that training starts from")
+        raise ConfigError(
+            "engine.model is not set: the folder of a Hugging Face model that training starts from "
+            "(`make demo` makes the example's; engine.url names a vLLM that runs already)"
+        )
     if not (Path(config.engine.model) / "config.json").is_file():
         raise ConfigError(f"engine.model {config.engine.model}: not a model folder (it has no config.json)")
 

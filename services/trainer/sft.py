@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,11 +68,21 @@ class WarmStart:
         for step in range(1, self.config.steps + 1):
             loss = learner.sft_step(next(batches), learning_rate(step, self.config.steps, self.config.lr))
             progress(step, loss)
-        part = target.with_name(target.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        learner.save_model(part)
-        part.rename(target)
+        _put(learner.save_model, target)
         return target
+
+
+def _put(save: Callable[[Path], None], target: Path) -> None:
+    """Saves under another name first; of several runs that make the same result at once, the first one's stays."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.", ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch, "model")
+        save(made)
+        try:
+            made.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
 
 
 def learning_rate(step: int, steps: int, peak: float) -> float:

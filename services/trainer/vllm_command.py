@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from shared.config import EngineConfig
 
 WEIGHTS_ROOT = "OPENFORGE_WEIGHTS_ROOT"
 """Environment variable of vLLM's process: the folder that pushed weight files may come from."""
+LIBRARIES = Path(sys.prefix) / "lib" / "system"
+"""System libraries that the set-up could only put here."""
 _MB = 1024 * 1024
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # more threads fight over the cores: 0.2 requests a second instead of 17
@@ -40,4 +44,8 @@ def vllm_command(config: EngineConfig, port: int, model: str, weights: Path) -> 
     argv += ["--weight-transfer-config", '{"backend":"file"}', "--distributed-executor-backend", "uni"]
     argv += ["--logprobs-mode", "processed_logprobs"]  # of the distribution that is sampled from: the temperature counts
     argv += ["--disable-uvicorn-access-log", *config.args]
-    return argv, {**_ENVIRONMENT, WEIGHTS_ROOT: str(weights)}
+    return argv, {**_ENVIRONMENT, WEIGHTS_ROOT: str(weights), "LD_LIBRARY_PATH": _library_path(os.environ)}
+
+
+def _library_path(environment: Mapping[str, str]) -> str:
+    return ":".join(filter(None, [environment.get("LD_LIBRARY_PATH"), str(LIBRARIES)]))
