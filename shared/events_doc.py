@@ -15,7 +15,7 @@ from shared.subjects import pattern_of
 
 _HEAD = """# Messages on the bus
 
-Generated from `shared/events.py` by `python -m shared.events_doc docs/events.md`; a test compares the two.
+Generated from `shared/events` by `python -m shared.events_doc docs/events.md`; a test compares the two.
 
 Bodies are JSON with a `type` field. Subjects are `forge.v1.<evt|cmd>.<noun>.<verb>.<run_id>.<key>`. Fields of type
 `bytes` are packed arrays (little-endian uint32 ids, uint8 masks, float32 log-probabilities) in base64.
@@ -56,7 +56,7 @@ def _meanings(kind: type) -> dict[str, str]:
 
 
 def _type(kind: Any) -> str:
-    text = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "").replace("shared.events.", "")
+    text = kind.__name__ if isinstance(kind, type) else re.sub(r"(typing|shared\.events\.\w+)\.", "", str(kind))
     return f"`{text}`".replace("|", "\\|")
 
 

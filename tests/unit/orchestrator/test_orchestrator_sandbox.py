@@ -12,12 +12,12 @@ from shared.config import OrchestratorConfig
 from shared.errors import HarnessError, SandboxError, TaskError
 from tests.unit.orchestrator.runners import isolation_of
 
-FOLDER = Path("/work/r1-a1")
+FOLDER = Path("/srv/r1-a1")
 PROGRAM = ["/usr/bin/agent", "go"]
 
 
 def sandbox(kind: Kind, root: bool = True, workdir: str = "/app") -> Sandbox:
-    return Sandbox(Isolation(kind, root, 65534, etc="/work/etc"), FOLDER, workdir)
+    return Sandbox(Isolation(kind, root, 65534, etc="/srv/etc"), FOLDER, workdir)
 
 
 def pairs(argv: list[str], option: str) -> dict[str, str]:
@@ -28,13 +28,13 @@ def pairs(argv: list[str], option: str) -> dict[str, str]:
 def test_bubblewrap_mounts_the_folders_at_harbors_paths() -> None:
     agent = pairs(sandbox("bubblewrap").command("agent", PROGRAM), "--bind")
     assert agent == {
-        "/app": "/work/r1-a1/app", "/home/agent": "/work/r1-a1/agent/home", "/tmp": "/work/r1-a1/agent/tmp",
-        "/logs/agent": "/work/r1-a1/logs/agent", "/logs/artifacts": "/work/r1-a1/logs/artifacts",
+        "/app": "/srv/r1-a1/app", "/home/agent": "/srv/r1-a1/agent/home", "/tmp": "/srv/r1-a1/agent/tmp",
+        "/logs/agent": "/srv/r1-a1/logs/agent", "/logs/artifacts": "/srv/r1-a1/logs/artifacts",
     }  # fmt: skip
     verify = pairs(sandbox("bubblewrap").command("verify", PROGRAM), "--bind")
-    assert verify["/tests"] == "/work/r1-a1/tests"
-    assert verify["/logs/verifier"] == "/work/r1-a1/logs/verifier"
-    assert verify["/home/agent"] == "/work/r1-a1/verify/home"
+    assert verify["/tests"] == "/srv/r1-a1/tests"
+    assert verify["/logs/verifier"] == "/srv/r1-a1/logs/verifier"
+    assert verify["/home/agent"] == "/srv/r1-a1/verify/home"
 
 
 def test_everything_else_of_the_machine_is_read_only() -> None:
@@ -43,7 +43,7 @@ def test_everything_else_of_the_machine_is_read_only() -> None:
     assert {"/usr", "/opt/harness"} <= set(shown)
     assert all(target.startswith(("/usr", "/opt/harness", "/etc", "/bin", "/sbin", "/lib")) for target in shown)
     assert "/usr/lib/agent" not in shown
-    assert shown["/etc"] == "/work/etc"
+    assert shown["/etc"] == "/srv/etc"
 
 
 def test_the_copy_of_etc_has_no_accounts_and_nothing_that_is_private(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_the_other_kinds_tell_programs_by_variables_where_things_are() -> None:
     for kind in ("uid", "process"):
         env = sandbox(kind).env("verify")
         assert (env["APP_DIR"], env["LOGS_DIR"], env["TESTS_DIR"]) == (
-            "/work/r1-a1/app",
-            "/work/r1-a1/logs",
-            "/work/r1-a1/tests",
+            "/srv/r1-a1/app",
+            "/srv/r1-a1/logs",
+            "/srv/r1-a1/tests",
         )
     env = sandbox("bubblewrap", workdir="/work").env("verify")
     assert (env["APP_DIR"], env["LOGS_DIR"], env["TESTS_DIR"]) == ("/work", "/logs", "/tests")

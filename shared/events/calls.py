@@ -1,0 +1,92 @@
+"""Model calls and the recording sessions they belong to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from shared.events.base import RolloutMessage
+
+
+class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded"):
+    """One model call, token for token. Published before the last byte of the reply reaches the harness.
+
+    The prompt is stored as a delta: ``prompt = full(parent)[:parent_len] + prompt_delta`` where
+    ``full(call) = prompt(call) + completion(call)``; roots have ``parent_len == 0``.
+
+    Attributes:
+        session_id: recording session (one per attempt).
+        seq: arrival order at the proxy, from 1, unique within the session.
+        api: dialect that the harness spoke (`openai.chat`).
+        model: name that the harness asked for.
+        role: `main`, `sub`, `aux` or `judge`.
+        parent_seq: call whose full ids are a strict prefix of this prompt, None for a root.
+        parent_status: `root`, `extends` or `unresolved`.
+        parent_len: tokens taken over from the parent.
+        prompt_len: tokens of the whole prompt.
+        prompt_delta: packed uint32, the tokens that follow the parent's.
+        prompt_digest: blake2b-128 hex over the whole prompt as packed uint32.
+        completion: packed uint32, sampled ids, a sampled stop token included.
+        logprobs: packed float32, one per sampled id, natural log.
+        finish_reason: the engine's.
+        sampling: parameters that were sent to the engine.
+        requested: parameters that the harness had asked for.
+        weight_version_start: served when the call began.
+        weight_version_end: served when it ended.
+        engine: engine id (its base URL).
+        constrained: sampled under a grammar or a forced tool.
+        delivery: `sent` (whole, on its way), `cut` (the client left first).
+        streamed: the harness asked for a stream.
+        latency_s: seconds from arrival to the last upstream byte.
+        reply: the assistant message as the harness saw it.
+    """
+
+    session_id: str
+    seq: int
+    api: str
+    model: str
+    role: Literal["main", "sub", "aux", "judge"] = "main"
+    parent_seq: int | None = None
+    parent_status: Literal["root", "extends", "unresolved"] = "root"
+    parent_len: int = 0
+    prompt_len: int
+    prompt_delta: bytes
+    prompt_digest: str
+    completion: bytes
+    logprobs: bytes
+    finish_reason: str | None
+    sampling: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
+    weight_version_start: int
+    weight_version_end: int
+    engine: str = ""
+    constrained: bool = False
+    delivery: Literal["sent", "cut"] = "sent"
+    streamed: bool = False
+    latency_s: float = 0.0
+    reply: dict[str, Any] = {}
+
+    @property
+    def event_id(self) -> str:
+        return f"call-{self.session_id}-{self.seq}"
+
+
+class SessionSealed(RolloutMessage, frozen=True, kw_only=True, tag="session.sealed"):
+    """The rollout's secret was revoked; no further call can come.
+
+    Attributes:
+        session_id: recording session.
+        calls: numbers that were given out, 1..calls.
+        errored: numbers whose call ended in an error with nothing sampled that could be used; they have no record.
+        cut: numbers that are recorded but whose reply did not reach the client whole.
+        lost: numbers without a durable record; a session with any is not trained on.
+    """
+
+    session_id: str
+    calls: int
+    errored: list[int] = []
+    cut: list[int] = []
+    lost: list[int] = []
+
+    @property
+    def event_id(self) -> str:
+        return f"sealed-{self.session_id}"

@@ -1,0 +1,124 @@
+"""Trajectories, and the groups that share a baseline."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.events.base import Message, Purpose, RolloutMessage
+
+
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where sampled tokens went: ``sampled == trained + masked + dropped``, always.
+
+    Attributes:
+        sampled: tokens in the completions of all recorded calls.
+        trained: of them, those with response_mask 1 in a row.
+        masked: of them, those in a row with response_mask 0, or of calls that are not trained by rule.
+        dropped: of them, those of attempts and groups that were discarded.
+        reasons: tokens per reason of masking or dropping.
+    """
+
+    sampled: int = 0
+    trained: int = 0
+    masked: int = 0
+    dropped: int = 0
+    reasons: dict[str, int] = {}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One training sequence: a root-to-leaf path of calls, L tokens.
+
+    Attributes:
+        prompt_len: tokens before the first sampled one; the response is the rest.
+        ids: packed uint32 (L,).
+        response_mask: packed uint8 (L,), 1 on tokens that this row trains.
+        logprobs: packed float32 (L,), the engine's at sampling time, 0 where response_mask is 0.
+    """
+
+    prompt_len: int
+    ids: bytes
+    response_mask: bytes
+    logprobs: bytes
+
+
+class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout as the trainer sees it. It has one vote in its group, however many rows it has."""
+
+    rollout_id: str
+    attempt: int
+    task: str
+    harness: str
+    reward: float
+    timed_out: bool = False
+    calls: int = 0
+    tokens: TokenCounts = TokenCounts()
+    min_version: int = 0
+    max_version: int = 0
+    rows: list[Row] = []
+
+
+class TrajectoryAssembled(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.assembled"):
+    """All calls of an attempt were found and made into rows."""
+
+    reward: float
+    calls: int
+    rows: int
+    tokens: TokenCounts
+
+
+class TrajectoryDiscarded(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.discarded"):
+    """An attempt gives nothing to train on; `reason` is a class name from `shared.errors`, or a policy's name."""
+
+    reason: str
+    detail: str = ""
+    tokens: TokenCounts = TokenCounts()
+
+
+class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a large body lies in the store: key, size in bytes, sha256 hex."""
+
+    key: str
+    size: int
+    sha256: str
+
+
+class GroupMessage(Message, frozen=True, kw_only=True):
+    """A message about one group.
+
+    Attributes:
+        tokens: over all attempts of all its rollouts.
+        outcomes: number of rollouts per outcome (`finished`, or the reason of failure).
+    """
+
+    group_id: str
+    purpose: Purpose = "train"
+    task: str = ""
+    tokens: TokenCounts = TokenCounts()
+    outcomes: dict[str, int] = {}
+
+    @property
+    def key(self) -> str:
+        return self.group_id
+
+    @property
+    def event_id(self) -> str:
+        return f"group-{self.group_id}"
+
+
+class GroupCompleted(GroupMessage, frozen=True, kw_only=True, tag="group.completed"):
+    """A group is ready to be trained on (or scored). Exactly one of completed or discarded is published per group.
+
+    Attributes:
+        trajectories: in the order of their rollout ids; empty when `ref` is set.
+        ref: claim check to a body that decodes as ``list[Trajectory]``, for groups over 1 MB.
+    """
+
+    trajectories: list[Trajectory] = []
+    ref: BlobRef | None = None
+
+
+class GroupDiscarded(GroupMessage, frozen=True, kw_only=True, tag="group.discarded"):
+    """A group cannot be trained on. `reason`: `no_variance`, `too_few`, `deadline`, ..."""
+
+    reason: str
+    detail: str = ""

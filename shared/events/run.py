@@ -1,0 +1,111 @@
+"""The run as a whole: commands and what the trainer reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.events.base import Message
+
+
+class RunStart(Message, frozen=True, kw_only=True, tag="run.start"):
+    """Asks the trainer to carry the configured run to its end."""
+
+    @property
+    def key(self) -> str:
+        return self.run_id
+
+    @property
+    def event_id(self) -> str:
+        return f"run-start-{self.run_id}"
+
+
+class RunStaged(Message, frozen=True, kw_only=True, tag="run.staged"):
+    """The trainer entered a stage of the run (`warm start`, `evaluate`, `train`, ...), with a text for people.
+
+    Attributes:
+        stage: short name.
+        detail: what is being done, for a person.
+        done: units of work done in this stage.
+        total: units of work of this stage, 0 where unknown.
+    """
+
+    stage: str
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+
+    @property
+    def key(self) -> str:
+        return self.run_id
+
+    @property
+    def event_id(self) -> str:
+        return f"run-staged-{self.run_id}-{self.stage}-{self.done}-{self.at}"
+
+
+class RunStepped(Message, frozen=True, kw_only=True, tag="run.stepped"):
+    """One training step ended, its weights are being served.
+
+    Attributes:
+        step: counts from 1.
+        version: the weight version that the step made.
+        metrics: the step's metrics under veRL's names (`critic/rewards/mean`, `actor/grad_norm`, ...).
+    """
+
+    step: int
+    version: int
+    metrics: dict[str, float]
+
+    @property
+    def key(self) -> str:
+        return self.run_id
+
+    @property
+    def event_id(self) -> str:
+        return f"run-stepped-{self.run_id}-{self.step}"
+
+
+class RunEvaluated(Message, frozen=True, kw_only=True, tag="run.evaluated"):
+    """Success on the held-out tasks was measured.
+
+    Attributes:
+        label: `before` or `after`.
+        success: share of episodes with reward 1, in [0, 1].
+        episodes: number of episodes that it rests on.
+        version: weight version that was served.
+    """
+
+    label: str
+    success: float
+    episodes: int
+    version: int
+
+    @property
+    def key(self) -> str:
+        return self.run_id
+
+    @property
+    def event_id(self) -> str:
+        return f"run-evaluated-{self.run_id}-{self.label}"
+
+
+class RunFinished(Message, frozen=True, kw_only=True, tag="run.finished"):
+    """The run ended.
+
+    Attributes:
+        ok: it reached its end.
+        error: one line for a person when it did not.
+        summary: the content of `summary.json` as far as known.
+    """
+
+    ok: bool
+    error: str = ""
+    summary: dict[str, Any] = {}
+
+    @property
+    def key(self) -> str:
+        return self.run_id
+
+    @property
+    def event_id(self) -> str:
+        return f"run-finished-{self.run_id}"
