@@ -22,7 +22,7 @@ test: setup mini check ## checks and all tests, with real engines and servers
 	@$(BIN)/python -m pytest
 
 test-fast: setup ## unit tests only, under a minute
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest tests/unit -m "not real and not slow"
 
 check: setup ## lint, format, types, import rules
 	@$(BIN)/ruff check .
