@@ -147,21 +147,15 @@ class Sandbox:
         inner = [*self.isolation.drop, "/bin/sh", "-c", _STAND, "sh", *program]
         if self.isolation.kind != "bubblewrap":
             return inner
-        mounts = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
-        mounts += [("--bind", source, target) for source, target in self._mounts(phase)]
-        argv = [
-            self.isolation.bwrap,
-            *self._user(),
-            *_NAMESPACES,
-            *_system(),
-            "--ro-bind",
-            self.isolation.etc,
-            "/etc",
-            *_KERNEL,
-        ]
-        for folder in _parents([target for _, _, target in mounts]):
-            argv += ["--perms", "0755", "--dir", folder]  # those that bubblewrap makes by itself are closed to others
-        return [*argv, *chain.from_iterable(mounts), "--chdir", self.seen(phase).app, "--", *inner]
+        own = [("--bind", source, target) for source, target in self._mounts(phase)]
+        shown = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
+        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *_system(), *_KERNEL]
+        argv += ["--ro-bind", self.isolation.etc, "/etc"]
+        for mounts in (own, shown):  # in this order: a program may lie under a folder of the machine's /tmp
+            for folder in _parents([target for _, _, target in mounts]):
+                argv += ["--perms", "0755", "--dir", folder]  # those that bubblewrap makes by itself are closed to others
+            argv += chain.from_iterable(mounts)
+        return [*argv, "--chdir", self.seen(phase).app, "--", *inner]
 
     def _user(self) -> list[str]:
         uid = str(self.isolation.uid)

@@ -83,6 +83,7 @@ class Bench:
         verifier_timeout_s: float = 20,
         grace_s: float = 0.3,
         log_bytes: int = 100_000,
+        read_only: Sequence[Path] = (),
     ) -> Spec:
         start = RolloutStart(
             run_id="run1",
@@ -96,7 +97,14 @@ class Bench:
         record = self.records / session
         record.mkdir(parents=True, exist_ok=True)
         attempt = Attempt(
-            start, load_task(self.task), Shell(script), self.isolation, self.sandboxes / session, record, "http://m/v1", {}
+            start,
+            load_task(self.task),
+            Shell(script, read_only),
+            self.isolation,
+            self.sandboxes / session,
+            record,
+            "http://m/v1",
+            {},
         )
         spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))
         spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +177,17 @@ async def test_bubblewrap_shows_nothing_of_the_machine(bubblewrap_bench: Bench, 
     assert "\n/home:\nagent\n\n/logs:\nagent\nartifacts\n\n/tmp:\n" in log
     assert "cannot create /proc/sys/kernel/panic" in log
     assert log.endswith("shared\nCapEff:\t0000000000000000\n")
+
+
+async def test_bubblewrap_shows_a_program_that_lies_where_the_sandbox_has_its_own_folder(bubblewrap_bench: Bench) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:
+        program = Path(top, "inner", "program")
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\necho hello > out.txt\n")
+        program.chmod(0o755)
+        program.parent.chmod(0o755)
+        status = await bubblewrap_bench.run(f"touch /tmp/own && exec {program}", read_only=[program.parent])
+    assert status["phases"]["verify"]["collected"] == {"reward.txt": "1\n"}, bubblewrap_bench.log("agent")
 
 
 async def test_bubblewrap_for_somebody_who_is_not_root(bubblewrap_bench: Bench) -> None:
