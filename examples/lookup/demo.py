@@ -29,7 +29,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="training steps (default: as in openforge.toml)")
     args, rest = parser.parse_known_args()
     base = cache_folder()
-    command = run_command(prepare(base, args.seed), base, args.seed, args.reward, args.steps)
+    try:
+        command = run_command(prepare(base, args.seed), base, args.seed, args.reward, args.steps)
+    except KeyboardInterrupt:
+        _say(f"ended while preparing; nothing half-made is left in {base}")
+        sys.exit(130)
     # The run takes this process's place, so that Ctrl-C and signals reach it directly.
     os.execv(sys.executable, [sys.executable, *command, *rest])
 
