@@ -91,9 +91,9 @@ class LiveStack:
 
 
 @asynccontextmanager
-async def live_stack(file: Path) -> AsyncIterator[LiveStack]:
+async def live_stack(file: Path, *args: str) -> AsyncIterator[LiveStack]:
     """`openforge dev` for as long as the context lasts; nothing of it may be left afterwards."""
-    process = await start("dev", str(file))
+    process = await start("dev", str(file), *args)
     stack = None
     try:
         config, running = await _wait_running(file.parent / "runs", process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import signal
@@ -66,6 +67,17 @@ async def test_full_disk(tmp_path: Path) -> None:
     code, out = await openforge("dev", str(write_config(tmp_path)), "--set", "run.min_free_mb=1000000000")
     assert code == 2
     assert "disk" in one_clear_message(out)
+
+
+async def test_a_disk_that_fills_up_ends_the_stack(tmp_path: Path) -> None:
+    free_mb = shutil.disk_usage(tmp_path).free // 1024**2
+    step_mb = min(2000, free_mb // 2)
+    async with live_stack(write_config(tmp_path), "--set", f"run.min_free_mb={free_mb - step_mb // 2}") as stack:
+        with (tmp_path / "large").open("wb") as large:
+            os.posix_fallocate(large.fileno(), 0, step_mb * 1024**2)
+            out, _ = await asyncio.wait_for(stack.process.communicate(), 40)
+        (tmp_path / "large").unlink()
+        assert "is full" in one_clear_message(out.decode())
 
 
 async def test_no_model(tmp_path: Path) -> None:
