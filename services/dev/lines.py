@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from shared.bus import Tapped
-from shared.events import CallRecorded, GroupCompleted, Message
+from shared.events import CallRecorded, GroupCompleted, Message, TokenCounts
 
-_HIDDEN = {"run_id", "at", "purpose", "id"}
+_HIDDEN = {"run_id", "at", "purpose", "group_id", "group_size", "session_id"}
 _LONG = 100
 
 
@@ -49,8 +49,14 @@ def _fields(message: Message) -> str:
             return f"{message.task} rewards [{rewards}] tokens trained {message.tokens.trained}"
     values = {f: getattr(message, f) for f in message.__struct_fields__ if f not in _HIDDEN}
     return "  ".join(
-        f"{k}={_short(str(v))}" for k, v in values.items() if v not in ("", None, message.key) and v != [] and v != {}
+        f"{k}={_short(_text(v))}" for k, v in values.items() if v not in ("", None, message.key) and v != [] and v != {}
     )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, TokenCounts):
+        return f"{value.sampled} sampled, {value.trained} trained, {value.masked} masked, {value.dropped} dropped"
+    return str(value)
 
 
 def _short(text: str) -> str:
