@@ -31,8 +31,8 @@ check: setup ## lint, format, types, import rules
 	@$(BIN)/lint-imports
 
 # Without this harness its tests skip, each by name.
-mini:
-	@PYTHON="$${OPENFORGE_PYTHON:-python3.11}" scripts/install-mini.sh || echo "mini-swe-agent could not be installed; its tests will be skipped"
+mini: setup
+	@$(BIN)/openforge harness install mini || echo "mini-swe-agent could not be installed; its tests will be skipped"
 
 clean: ## remove the environment and all caches of this folder; runs/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
@@ -24,6 +25,15 @@ T = TypeVar("T")
 
 class _Opened(msgspec.Struct):
     path: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an attempt's model calls go: base URL without an API's own path, and the secret, which also serves as API key."""
+
+    base_url: str
+    key: str
 
 
 class _Away(Exception):
@@ -45,8 +55,8 @@ class Gateway:
         self._patience_s = patience_s
         self._http: aiohttp.ClientSession | None = None
 
-    async def open(self, rollout: Rollout) -> str:
-        """Opens the session of the current attempt; doing it again changes nothing. Returns the agent's base URL.
+    async def open(self, rollout: Rollout) -> Endpoint:
+        """Opens the session of the current attempt; doing it again changes nothing.
 
         Raises:
             EngineError: the proxy did not answer in time.
@@ -59,7 +69,7 @@ class Gateway:
             "purpose": start.purpose, "sampling": start.sampling,
         }  # fmt: skip
         opened = await self._call("PUT", _session(rollout), _Opened, meta)
-        return f"{self._url}{opened.path}/v1"
+        return Endpoint(self._url + opened.path, opened.secret)
 
     async def seal(self, rollout: Rollout) -> Sealed:
         """Seals the session of the current attempt and tells its calls; doing it again gives the same answer.

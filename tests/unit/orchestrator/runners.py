@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from services.orchestrator.backends.local import LocalBackend
+from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.isolation import INSTALL
 from services.orchestrator.plan import Attempt, plan
@@ -103,7 +104,7 @@ class Bench:
             self.isolation,
             self.sandboxes / session,
             record,
-            "http://m/v1",
+            Endpoint("http://m", "k"),
             {},
         )
         spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))
