@@ -53,7 +53,7 @@ def browser(port: int) -> Browser:
 
 
 def model() -> ChatOpenAI:
-    """The model. The schema of its answers stands in the prompt: under a grammar it would not sample from its own distribution."""
+    """The model. What its answers must look like stands in the prompt: under a grammar they could not be trained on."""
     env = os.environ
     return ChatOpenAI(
         model=env["OPENAI_MODEL"], base_url=env["OPENAI_BASE_URL"], api_key=env["OPENAI_API_KEY"],
