@@ -10,6 +10,7 @@ other name is known to it. Environment: OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_AP
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 from browser_use import Agent, Browser, ChatOpenAI
 
 SITE = "site.test"
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = "/usr/lib/chromium/chromium"
+"""Not /usr/bin/chromium: that script fails without /etc/chromium.d, which a sandbox does not show."""
 SERVE_S = 20.0
 """How long the site may take to come up."""
 
@@ -62,6 +64,9 @@ def model() -> ChatOpenAI:
 
 
 async def main() -> None:
+    logging.getLogger("httpx2").setLevel(
+        logging.WARNING
+    )  # it would log the endpoint's address, with the rollout's secret in it
     port = await serve(os.environ["START"])
     agent = Agent(
         task=Path(sys.argv[1]).read_text(encoding="utf-8").strip(), llm=model(), browser=browser(port),
