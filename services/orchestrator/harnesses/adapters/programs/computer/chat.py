@@ -27,7 +27,7 @@ class Endpoint:
         base_url: `/v1` included.
         model: name to ask for.
         key: bearer token.
-        patience_s: how long a request may fail before it is given up.
+        patience_s: seconds of pauses between the attempts at one request, in all.
     """
 
     base_url: str
@@ -42,7 +42,7 @@ class Endpoint:
             NoAnswer: there will be none.
         """
         body = json.dumps({"model": self.model, "messages": messages, "tools": tools}).encode()
-        pause, until = 0.2, time.monotonic() + self.patience_s
+        pause, left = 0.2, self.patience_s
         while True:
             try:
                 message: dict[str, Any] = json.loads(self._post(body))["choices"][0]["message"]
@@ -53,10 +53,10 @@ class Endpoint:
                 trouble = f"HTTP {e.code}"
             except (OSError, http.client.HTTPException) as e:
                 trouble = str(e)
-            if time.monotonic() + pause > until:
+            if pause > left:
                 raise NoAnswer(trouble)
             time.sleep(pause)
-            pause = min(pause * 2, 4.0)
+            pause, left = min(pause * 2, 4.0), left - pause
 
     def _post(self, body: bytes) -> bytes:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -36,15 +37,17 @@ class Desktop:
     def __init__(self, width: int, height: int, start: str) -> None:
         self.width, self.height = width, height
         self._start = start
-        # Its socket is a file, not an abstract name: those are shared by all sandboxes that share a network.
-        self._server = ["Xvfb", "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp", "-nolisten", "local"]
+        # Abstract sockets are shared by all sandboxes that share a network, and with the machine: the server makes none, and
+        # its number is one that no other server has, since clients try the abstract socket of that number first.
+        self._display = f":{1000 + secrets.randbelow(50_000)}"
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+        self._env["DISPLAY"] = self._display
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Desktop:
         self._folder = tempfile.TemporaryDirectory()
         try:
-            self._env["DISPLAY"] = f":{self._serve()}"
+            self._serve()
             self._show()
         except BaseException:
             self.__exit__(None, None, None)
@@ -79,19 +82,16 @@ class Desktop:
         done = subprocess.run(["xdotool", *xdotool], env=self._env, capture_output=True, check=False)
         return (done.stdout + done.stderr).decode(errors="replace").strip()
 
-    def _serve(self) -> str:
-        """Starts the server; returns the number of its display."""
+    def _serve(self) -> None:
+        """Starts the server; returns when it serves."""
         read, write = os.pipe()
-        argv = [*self._server, "-fbdir", self._folder.name, "-displayfd", str(write)]
-        try:
-            self._spawn(argv, pass_fds=(write,))
-        finally:
+        with open(read, "rb") as ready:
+            screen = ("-screen", "0", f"{self.width}x{self.height}x24", "-fbdir", self._folder.name)
+            private = ("-nolisten", "tcp", "-nolisten", "local")
+            self._spawn(["Xvfb", self._display, *screen, *private, "-displayfd", str(write)], pass_fds=(write,))
             os.close(write)
-        with open(read, "rb") as answer:
-            number = answer.readline().strip()
-        if not number:
-            raise DesktopError("Xvfb did not start")
-        return number.decode()
+            if not ready.readline():
+                raise DesktopError("Xvfb did not start")
 
     def _show(self) -> None:
         """Starts the task's program and waits until the screen shows something."""
