@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 SEED ?= 0
 REWARD ?= verifier
+MODE ?= record
 STEPS ?=
 ARGS ?=
 BIN := .venv/bin
@@ -15,8 +16,8 @@ help: ## list what there is
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
 
-demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin STEPS=10 ARGS="--set a.b=c")
-	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
+demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=10 ARGS="--set a.b=c")
+	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and all tests, with real engines and servers
 	@$(BIN)/python -m pytest

@@ -24,7 +24,7 @@ from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
 from services.proxy.upstream import Engine
 from shared.config import Config
-from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected
+from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
 from shared.log import log_context
 from shared.store.sessions import Begun
 
@@ -118,7 +118,7 @@ class Calls:
         except (FidelityError, Rejected) as e:
             await fail(dialect, client, broken(str(e)))
             return "lost"
-        except BusUnavailable as e:
+        except (BusUnavailable, StoreUnavailable) as e:
             await fail(dialect, client, unavailable(str(e)))
             return "lost"
         gone = client.gone

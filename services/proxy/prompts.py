@@ -65,6 +65,7 @@ class Prompts:
         self._thinking = thinking
         self._stops = stops
         self._frames: dict[bytes, Frame] = {}
+        self._takes_ids: bool | None = None
 
     async def prepare(self, turn: Turn, session: Session) -> Prompt:
         """The prompt of a turn.
@@ -101,8 +102,18 @@ class Prompts:
         except EngineRefused as e:
             log.info("the engine does not render a delta: %s", e)
             raise Declined("bridge_declined") from None
+        if not await self._check_engine(frame):
+            raise Declined("engine_takes_no_ids")
         added = delta(frame, rendered, parent.stop, self._stops)
         return b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+
+    async def _check_engine(self, frame: Frame) -> bool:
+        """Whether the engine takes ids, found out when it first matters: an engine that starts is asked too early."""
+        if self._takes_ids is None:
+            self._takes_ids = await self._engine.takes_ids(frame.open)
+            if not self._takes_ids:
+                log.warning("the engine takes no token ids on its chat route: calls are recorded, not spliced")
+        return self._takes_ids
 
     async def _frame(self, fields: dict[str, msgspec.Raw]) -> Frame:
         key = msgspec.json.encode(fields)

@@ -12,14 +12,17 @@ from services.proxy import paths
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Turn
 from services.proxy.known import Book, Known, Session, ids_json
+from services.proxy.media import detach, place, placeholder_tokens
 from services.proxy.prompts import Prompt
 from services.proxy.roles import Part
 from services.proxy.sampling import EngineRequest
 from services.proxy.sessions import SessionMeta
 from shared.bus import Bus
+from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, pack_floats, pack_ids
+from shared.packing import digest_packed, pack_floats, pack_ids, unpack_ids
+from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
@@ -73,18 +76,19 @@ class Recorder:
 
     Args:
         bus: where to.
+        blobs: takes images.
         book: learns of every recorded call.
-        run_id: of the run.
-        engine: id of the engine.
-        max_model_len: tokens of prompt and completion together.
+        config: of the run.
     """
 
-    def __init__(self, bus: Bus, book: Book, run_id: str, engine: str, max_model_len: int) -> None:
+    def __init__(self, bus: Bus, blobs: Blobs, book: Book, config: Config) -> None:
         self._bus = bus
+        self._blobs = blobs
         self._book = book
-        self._run_id = run_id
-        self._engine = engine
-        self._max_model_len = max_model_len
+        self._run_id = config.run.id
+        self._engine = config.engine.url
+        self._max_model_len = config.engine.max_model_len
+        self._placeholders = placeholder_tokens(config.engine.model)
 
     async def record(self, call: Call, reply: Reply, delivery: Delivery) -> None:
         """Returns when the record is durable.
@@ -92,15 +96,23 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
+        StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
         call.answer.check()
         ids, completion = _resolve(call), _pack(call.answer.completion)
         path = paths.after_reply(call.prompt.end, reply)
         message = self._message(call, reply, ids, completion, path, delivery, latency_s)
+        if call.turn.media:
+            message = await self._without_media(message, ids)
         await self._bus.publish(message)
         call.session.tools.add(message.tools_digest)
         self._learn(call, reply, ids, completion, path)
+
+    async def _without_media(self, message: CallRecorded, ids: _Ids) -> CallRecorded:
+        messages, hashes = await detach(message.messages, self._blobs)
+        media = place(hashes, unpack_ids(ids.delta), self._placeholders, message.parent_len)
+        return msgspec.structs.replace(message, messages=messages, media=media)
 
     def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, path: bytes) -> None:
         session, before = call.session, call.session.size

@@ -22,6 +22,7 @@ from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ConfigError, StoreUnavailable
+from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
 log = logging.getLogger(__name__)
@@ -44,13 +45,14 @@ class ProxyService:
         config: resolved configuration.
         bus: takes the records.
         sessions: numbers calls and knows which are open.
+        blobs: takes images.
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
         ConfigError: the control key is empty.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, *, control_key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, control_key: str) -> None:
         if not control_key:
             raise ConfigError(f"the control key is empty; set {config.proxy.control_key_env}")
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
@@ -59,7 +61,7 @@ class ProxyService:
         self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
         book = Book()
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
-        recorder = Recorder(bus, book, config.run.id, self._engine.url, config.engine.max_model_len)
+        recorder = Recorder(bus, blobs, book, config)
         calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), recorder)
         app = build_app(Control(config, bus, sessions, self._engine, book, control_key))
         app.mount("/", Gateway(calls, config.engine.served_name, config.engine.max_model_len))

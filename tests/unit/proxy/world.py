@@ -15,6 +15,7 @@ from shared.bus.memory import MemoryBus
 from shared.config import Config
 from shared.errors import BusUnavailable, StoreUnavailable
 from shared.events import CallRecorded, Message, SessionSealed, decode
+from shared.store.blobs import Blobs
 from shared.store.sessions import CallEnd, Sessions
 from tests.engine.scripted import ScriptedEngine
 
@@ -73,8 +74,13 @@ class World:
     engine: ScriptedEngine
     bus: TroubledBus
     sessions: TroubledSessions
+    blobs: Blobs
     proxy: ProxyService
     http: aiohttp.ClientSession
+
+    def another_proxy(self) -> ProxyService:
+        """One more proxy of the same run; the caller starts and stops it."""
+        return ProxyService(self.config, self.bus, self.sessions, self.blobs, control_key=KEY)
 
     async def open(self, session_id: str = "r1-a1", **sampling: Any) -> str:
         """Opens a session; gives the base URL for its harness."""
