@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check mini clean
+.PHONY: help setup demo test test-fast check mini bench-gateway clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -11,7 +11,7 @@ ARGS ?=
 BIN := .venv/bin
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
@@ -34,6 +34,9 @@ check: setup ## lint, format, types, import rules
 # Without this harness its tests skip, each by name.
 mini:
 	@PYTHON="$${OPENFORGE_PYTHON:-python3.11}" scripts/install-mini.sh || echo "mini-swe-agent could not be installed; its tests will be skipped"
+
+bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
+	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)
 
 clean: ## remove the environment and all caches of this folder; runs/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info

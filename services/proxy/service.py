@@ -6,13 +6,14 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
 
 from services.proxy.calls import Calls
-from services.proxy.control import Control, build_app
+from services.proxy.client import Receive, Scope, Send
+from services.proxy.control import HEALTH, Control, build_app
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -36,6 +37,23 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:  # signals belong to the process, not to this server
         yield
+
+
+_Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Front:
+    """The ASGI application: control requests go to FastAPI, all others past its routing and middleware to the gateway."""
+
+    def __init__(self, control: _Asgi, gateway: _Asgi) -> None:
+        self._control = control
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        path: str = scope["path"]
+        app = self._control if path.startswith("/control/") or path in HEALTH else self._gateway
+        await app(scope, receive, send)
 
 
 class ProxyService:
@@ -63,9 +81,9 @@ class ProxyService:
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         recorder = Recorder(bus, blobs, book, config)
         calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), recorder)
-        app = build_app(Control(config, bus, sessions, self._engine, book, control_key))
-        app.mount("/", Gateway(calls, config.engine.served_name, config.engine.max_model_len))
-        self._server = _Server(_server_config(app, config))
+        control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
+        gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
+        self._server = _Server(_server_config(Front(control, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
         self._port = config.proxy.port
 
@@ -130,6 +148,8 @@ def _server_config(app: object, config: Config) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
+        server_header=False,
+        date_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEPALIVE_S,
         timeout_graceful_shutdown=max(1, round(config.proxy.drain_s)),
