@@ -40,11 +40,12 @@ class Calls:
         engine: where calls go.
         book: what is known of sessions.
         history: what other proxies know of them.
+        prompts: decides what is sent.
         recorder: makes records durable.
     """
 
     def __init__(
-        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, recorder: Recorder
+        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, prompts: Prompts, recorder: Recorder
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -52,7 +53,7 @@ class Calls:
         self._book = book
         self._history = history
         self._recorder = recorder
-        self._prompts = Prompts(engine, config.proxy.mode, config.proxy.thinking, set())
+        self._prompts = prompts
 
     async def serve(self, dialect: Dialect, target: Target, secret: str, client: Client) -> None:
         """One call. Every way in which it can end is answered or, when the client left, noted.
@@ -108,7 +109,6 @@ class Calls:
         try:
             reply = await client.unless_left(exchange.run())
             await self._recorder.record(call, reply, "sent")
-            self._prompts.learn_stop(call.session.calls[call.begun.seq].stop)
         except ClientLeft:
             return await self._keep_cut(call)
         except Refused as e:

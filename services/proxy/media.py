@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +13,6 @@ from shared.events import Media
 from shared.store.blobs import Blobs
 
 _URLS = ("image_url", "video_url", "audio_url")
-_TOKENS = ("image_token_id", "image_token_index", "video_token_id", "audio_token_id")
 
 
 async def detach(messages: Sequence[msgspec.Raw], blobs: Blobs) -> tuple[list[msgspec.Raw], list[str]]:
@@ -52,15 +49,6 @@ def place(hashes: Sequence[str], ids: Sequence[int], tokens: frozenset[int], off
     if len(runs) != len(hashes):
         return [Media(sha256=sha) for sha in hashes]
     return [Media(sha256=sha, start=offset + at, length=n) for sha, (at, n) in zip(hashes, runs, strict=True)]
-
-
-def placeholder_tokens(model: str) -> frozenset[int]:
-    """Ids of the tokens that stand for media, by a model folder's config.json; none where there is no such folder."""
-    try:
-        config = json.loads((Path(model) / "config.json").read_bytes())
-    except (OSError, ValueError):
-        return frozenset()
-    return frozenset(config[name] for name in _TOKENS if isinstance(config.get(name), int))
 
 
 def _data_urls(message: Any) -> Iterator[dict[str, Any]]:

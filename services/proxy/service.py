@@ -17,8 +17,11 @@ from services.proxy.control import HEALTH, Control, build_app
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
+from services.proxy.model import stop_tokens
+from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
+from services.proxy.stops import Stops
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
@@ -79,8 +82,10 @@ class ProxyService:
         self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
         book = Book()
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
-        recorder = Recorder(bus, blobs, book, config)
-        calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), recorder)
+        stops = Stops(stop_tokens(config.engine.model))
+        prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
+        recorder = Recorder(bus, blobs, book, stops, config)
+        calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), prompts, recorder)
         control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
         self._server = _Server(_server_config(Front(control, gateway), config))
