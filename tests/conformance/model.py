@@ -22,11 +22,12 @@ _NEVER = 14  # steps after which a history should have been summarised
 
 @dataclass
 class State:
-    """What happened in a scene so far."""
+    """What happened in a scene so far: `refused` is the hash of a prompt that stays too long, however often it comes."""
 
     calls: int = 0
     done: set[str] = field(default_factory=set)
     after: int = 0
+    refused: int = 0
 
     def first(self, what: str) -> bool:
         """Whether this happens for the first time."""
@@ -188,7 +189,9 @@ def _disconnect(call: Scripted) -> Say:
 
 
 def _overflow(call: Scripted) -> Say:
-    if call.step == 1 and call.state.first("overflow"):
+    seen = hash(tuple(call.prompt.turns))
+    if (call.step == 1 and call.state.first("overflow")) or seen == call.state.refused:
+        call.state.refused = seen
         return Say(note="main", status=400)
     if "overflow" in call.state.done:  # what it makes of its history is its own affair
         call.state.after += 1

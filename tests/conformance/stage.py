@@ -151,7 +151,7 @@ def write_task(folder: Path, harness: str, scene: str) -> Path:
     (task / "instruction.md").write_text(INSTRUCTION.format(mark=mark("main", harness, scene)))
     (task / "environment" / "picture.png").write_bytes(picture())
     verdict = f"if {SCENES[scene].wants}; then echo 1; else echo 0; fi"
-    (task / "tests" / "test.sh").write_text(f'#!/bin/sh\n{{ {verdict}; }} > "$LOGS_DIR/verifier/reward.txt" 2>&1\n')
+    (task / "tests" / "test.sh").write_text(f'#!/bin/sh\n{{ {verdict}; }} > "$LOGS_DIR/verifier/reward.txt"\n')
     return task
 
 

@@ -12,6 +12,7 @@ from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.harnesses.adapter import PLACEHOLDER, Adapter, Setting, load
 from services.orchestrator.harnesses.installed import find
 from shared.errors import HarnessError
+from shared.roles import RoleRule
 
 MAX_ARGUMENT = 100_000  # bytes; the kernel refuses a longer argument than 128 kB
 
@@ -21,6 +22,10 @@ class Program:
     """A harness made of an adapter file."""
 
     file: Path
+
+    def roles(self) -> list[RoleRule]:
+        """See `Harness.roles`."""
+        return load(self.file).roles
 
     def launch(self, request: Request) -> Launch:
         """See `Harness.launch`."""
