@@ -32,8 +32,8 @@ check: setup ## lint, format, types, import rules
 	@$(BIN)/lint-imports
 
 # Without this harness its tests skip, each by name.
-mini:
-	@PYTHON="$${OPENFORGE_PYTHON:-python3.11}" scripts/install-mini.sh || echo "mini-swe-agent could not be installed; its tests will be skipped"
+mini: setup
+	@$(BIN)/openforge harness install mini || echo "mini-swe-agent could not be installed; its tests will be skipped"
 
 bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
 	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)
