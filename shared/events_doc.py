@@ -65,6 +65,8 @@ def _default(f: msgspec.structs.FieldInfo) -> str:
         return "required"
     if f.default_factory is not msgspec.NODEFAULT:
         return f"`{f.default_factory()!r}`" if f.default_factory in (list, dict) else ""
+    if isinstance(f.default, msgspec.Raw):
+        return f"`{bytes(f.default).decode()}`"
     return f"`{f.default!r}`" if not isinstance(f.default, msgspec.Struct) else "empty"
 
 

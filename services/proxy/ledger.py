@@ -6,9 +6,8 @@ import asyncio
 import logging
 from typing import Literal
 
-from services.proxy.client import Client
+from services.proxy.client import EVENTS, Client
 from services.proxy.errors import Refused, unavailable
-from services.proxy.sessions import Book
 from shared.errors import StoreUnavailable
 from shared.store.sessions import Begun, CallEnd, Sessions
 
@@ -17,7 +16,12 @@ log = logging.getLogger(__name__)
 Ending = CallEnd | Literal["lost"]
 
 HOLD_POLL_S = 0.05
+SIGN_S = 10.0
+"""Seconds between signs of life on a stream that waits."""
+_SIGN = b": waiting\n\n"  # a comment, which clients of server-sent events pass over
 RETRY_S = 0.5
+_UNKNOWN = Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+_SEALED = Refused(403, "session_sealed", "this session is sealed; no further calls are taken")
 
 
 class Ledger:
@@ -25,26 +29,27 @@ class Ledger:
 
     Args:
         sessions: the store's side.
-        book: told of every call that begins.
         proxy_id: under which intents are left.
         hold_s: how long a call waits while weights are loaded.
     """
 
-    def __init__(self, sessions: Sessions, book: Book, proxy_id: str, hold_s: float) -> None:
+    def __init__(self, sessions: Sessions, proxy_id: str, hold_s: float) -> None:
         self._sessions = sessions
-        self._book = book
         self._proxy_id = proxy_id
         self._hold_s = hold_s
         self._settling: set[asyncio.Task[None]] = set()
 
-    async def begin(self, secret: str, client: Client) -> Begun:
+    async def begin(self, secret: str, client: Client, *, waiting: bool) -> Begun:
         """Gives a call its number and leaves its intent; waits while weights are loaded.
+
+        `waiting`: the client wants a stream, on which it is shown that it is waited for.
 
         Raises:
             Refused: 401 unknown secret, 403 sealed session, 503 held for too long or no store.
             ClientLeft: the client hung up while it waited.
         """
-        until = asyncio.get_running_loop().time() + self._hold_s
+        clock = asyncio.get_running_loop().time
+        until, sign = clock() + self._hold_s, clock() + SIGN_S
         while True:
             try:
                 reply = await self._sessions.begin(secret, self._proxy_id)
@@ -52,15 +57,27 @@ class Ledger:
                 raise unavailable(str(e)) from None
             match reply:
                 case Begun():
-                    self._book.begin(reply.session_id, reply.seq)
                     return reply
                 case "unknown":
-                    raise Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+                    raise _UNKNOWN
                 case "sealed":
-                    raise Refused(403, "session_sealed", "this session is sealed; no further calls are taken")
-            if asyncio.get_running_loop().time() >= until:
+                    raise _SEALED
+            if waiting and clock() >= sign:
+                sign = clock() + SIGN_S
+                await client.start(200, EVENTS, cache_control="no-cache")
+                await client.send(_SIGN)
+            if clock() >= until:
                 raise unavailable(f"weights were being loaded for more than {self._hold_s:g} s (proxy.hold_s)")
             await client.unless_left(asyncio.sleep(HOLD_POLL_S))
+
+    async def check(self, secret: str) -> None:
+        """Raises Refused unless the secret opens a session."""
+        try:
+            status = await self._sessions.status(secret)
+        except StoreUnavailable as e:
+            raise unavailable(str(e)) from None
+        if status != "live":
+            raise _UNKNOWN if status is None else _SEALED
 
     def settle(self, begun: Begun, ending: Ending) -> None:
         """Settles a call in the background; sealing sees it open until that is done."""

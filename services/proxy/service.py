@@ -13,10 +13,11 @@ import uvicorn
 
 from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
+from services.proxy.history import History
+from services.proxy.known import Book
 from services.proxy.ledger import Ledger
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
-from services.proxy.sessions import Book
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
@@ -55,10 +56,11 @@ class ProxyService:
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
-        self._engine = Engine(config.engine.url, config.proxy.call_timeout_s)
+        self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
         book = Book()
-        self._ledger = Ledger(sessions, book, self.proxy_id, config.proxy.hold_s)
-        calls = Calls(config, self._ledger, self._engine, Recorder(bus, book, config.run.id, self._engine.url))
+        self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
+        recorder = Recorder(bus, book, config.run.id, self._engine.url, config.engine.max_model_len)
+        calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), recorder)
         app = build_app(Control(config, bus, sessions, self._engine, book, control_key))
         app.mount("/", Gateway(calls, config.engine.served_name, config.engine.max_model_len))
         self._server = _Server(_server_config(app, config))
@@ -69,6 +71,11 @@ class ProxyService:
     def url(self) -> str:
         """Where it listens: `http://host:port`."""
         return f"http://{self._config.proxy.host}:{self._port}"
+
+    @property
+    def serving(self) -> int:
+        """Requests that are being served."""
+        return len(self._server.server_state.tasks)
 
     async def start(self) -> None:
         """Returns once requests are served.

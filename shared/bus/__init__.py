@@ -63,6 +63,15 @@ class Bus(Protocol):
         published twice is seen twice. `pattern` is a NATS subject pattern."""
         ...
 
+    def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
+        """Events of one type and one key (`Message.key`) that are durable by now, oldest first, each with its position in the
+        stream; those up to the position `after` are left out (0: none).
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
     async def dead_letters(self) -> list[DeadLetter]:
         """What was given up, oldest first."""
         ...

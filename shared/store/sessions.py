@@ -129,6 +129,13 @@ class Sessions:
                 return "hold"
         return "unknown"
 
+    async def status(self, secret: str) -> str | None:
+        """`live` or `sealed`; None if no session has that secret."""
+        with store_errors("look up a secret"):
+            found = await self._redis.get(self._key("secret", secret_hash(secret)))
+            status = await self._redis.hget(self._key("sess", text(found)), "status") if found else None
+        return None if status is None else text(status)
+
     async def end(self, session_id: str, seq: int, state: CallEnd) -> None:
         """Settles a call. `delivered` and `cut` promise that its record is durable; `errored` that nothing was sampled."""
         await self._settle(session_id, seq, state)

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by lower-case name."""
+    """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by name."""
 
     path: str
     query: str = ""

@@ -98,7 +98,7 @@ async def test_a_session_opened_at_one_proxy_can_be_used_and_sealed_at_another(w
     finally:
         await other.stop()
     first, second = world.records
-    assert (first.parent_status, second.parent_status) == ("root", "unresolved")
+    assert (first.parent_status, second.parent_status) == ("root", "root")
     assert (second.parent_len, len(second.prompt_delta)) == (0, 4 * second.prompt_len)
 
 
