@@ -59,7 +59,7 @@ class RedactedThinking(msgspec.Struct, frozen=True, tag="redacted_thinking"):
 
 
 class ToolUse(msgspec.Struct, frozen=True, tag="tool_use"):
-    """A tool call; `input` is a JSON object."""
+    """A tool call; `input` is a JSON object in replies, and what Claude Code made of the arguments in requests: any JSON."""
 
     id: str
     name: str

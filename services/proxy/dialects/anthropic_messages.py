@@ -39,11 +39,7 @@ def system_message(said: str | list[Text]) -> Message:
 
 
 def chat_messages(said: Said) -> Iterator[Message]:
-    """A message in chat terms: one, or for tool results one each and then what the user says besides.
-
-    Raises:
-        msgspec.ValidationError: the input of a tool call is not an object.
-    """
+    """A message in chat terms: one, or for tool results one each and then what the user says besides."""
     if isinstance(said, System):
         yield system_message(said.content)
     elif isinstance(said, Assistant):

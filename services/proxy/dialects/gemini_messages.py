@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import Raw
 
 from services.proxy.dialects.arguments import as_text
 from services.proxy.dialects.gemini_parts import Blob, Content, FunctionCall, FunctionResponse, Part
-from services.proxy.dialects.terms import Call, CalledFunction, ImagePart, ImageUrl, Message, TextPart, content, encode
+from services.proxy.dialects.terms import Call, CalledFunction, ImagePart, ImageUrl, Message, TextPart, content, raw
 from services.proxy.dialects.terms import Part as ChatPart
 from services.proxy.errors import bad_request
-
-_NO_ARGUMENTS = Raw(b"{}")
 
 _string = msgspec.json.Decoder(str)
 
@@ -56,7 +53,6 @@ def chat_messages(contents: list[Content]) -> Iterator[Message]:
 
     Raises:
         Refused: 400, a part is not of its side of the conversation.
-        msgspec.ValidationError: the arguments of a call are not an object.
     """
     calls = _Calls()
     for said in contents:
@@ -90,7 +86,7 @@ def _assistant_message(parts: list[Part], calls: _Calls) -> Message:
     for part in parts:
         if part.function_call is not None:
             call = part.function_call
-            made.append(Call(calls.made(call), CalledFunction(call.name, as_text(call.args or _NO_ARGUMENTS))))
+            made.append(Call(calls.made(call), CalledFunction(call.name, as_text(raw(call.args)))))
         else:
             (thoughts if part.thought else texts).append(_text(part, "a model's content").text)
     # a reply is told in many parts, with nothing between their texts
@@ -117,5 +113,5 @@ def _image(blob: Blob) -> ImagePart:
 def _output(answer: FunctionResponse) -> str:
     """What a function answered: the value of `output` where that is all there is, as the API has it, or else the object."""
     response = answer.response
-    output = response["output"] if response.keys() == {"output"} else Raw(encode(response))
+    output = response["output"] if response.keys() == {"output"} else raw(response)
     return _string.decode(output) if bytes(output).startswith(b'"') else bytes(output).decode()

@@ -25,10 +25,10 @@ class ResponsePart(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class FunctionCall(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A function call; `args` is a JSON object."""
+    """A function call."""
 
     name: str
-    args: Raw = NOTHING
+    args: dict[str, Raw] = {}
     id: str | None = None
 
 

@@ -146,6 +146,23 @@ def test_arguments_are_the_harness_own_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent_back", "written"),
+    [
+        ({"__unparsedToolInput": {"raw": '{"command": "é', "len": 15}}, '{"command": "é'),
+        ({"__unparsedToolInput": {"raw": '{"comm', "len": 9000}}, '{"__unparsedToolInput":{"raw":"{\\"comm","len":9000}}'),
+        ({"__unparsedToolInput": 1}, '{"__unparsedToolInput":1}'),
+        ([1], "[1]"),
+        ("x", '"x"'),
+    ],
+)
+def test_malformed_arguments_as_claude_code_sends_them_back(sent_back: Any, written: str) -> None:
+    use = {"type": "tool_use", "id": "t", "name": "n", "input": sent_back}
+    body = json.dumps({"model": "m", "messages": [{"role": "assistant", "content": [use]}, ASK]}, separators=(",", ":"))
+    turn = AnthropicMessages().read(body.encode(), Target("/v1/messages"))
+    assert msgspec.json.decode(turn.messages[0])["tool_calls"][0]["function"]["arguments"] == written
+
+
+@pytest.mark.parametrize(
     ("asked", "choice", "constrained"),
     [
         (None, "auto", False),
@@ -217,10 +234,6 @@ def test_counting_takes_a_conversation_that_ends_with_the_assistant() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "tool"),
-        (
-            {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": "x"}]}]},
-            "object",
-        ),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]}, "file"),
         ({"messages": [{"role": "user", "content": [result([{"type": "search_result"}])]}]}, "search_result"),
         *(

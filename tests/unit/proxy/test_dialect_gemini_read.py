@@ -83,8 +83,8 @@ def test_a_request_of_gemini_cli() -> None:
             "content": "I will.",
             "reasoning": "I think.",
             "tool_calls": [
-                {"id": "c-1", "type": "function", "function": {"name": "run_shell_command", "arguments": '{"command": "ls"}'}},
-                {"id": "c-2", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a"}'}},
+                {"id": "c-1", "type": "function", "function": {"name": "run_shell_command", "arguments": '{"command":"ls"}'}},
+                {"id": "c-2", "type": "function", "function": {"name": "read_file", "arguments": '{"path":"a"}'}},
             ],
         },
         {"role": "tool", "content": "a.txt", "tool_call_id": "c-1"},

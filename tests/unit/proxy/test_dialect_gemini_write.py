@@ -92,9 +92,9 @@ def test_why_it_stopped(finish: str, reason: str) -> None:
     ("arguments", "args"),
     [
         ("", {}),
-        ('{"a": 1', {"malformed_arguments": '{"a": 1'}),
-        ("[1]", {"malformed_arguments": "[1]"}),
-        ('{"a": 1}}', {"malformed_arguments": '{"a": 1}}'}),
+        ('{"a": "é', {"__unparsedToolInput": {"raw": '{"a": "é', "len": 9}}),
+        ("[1]", {"__unparsedToolInput": {"raw": "[1]", "len": 3}}),
+        ('{"a": 1}}', {"__unparsedToolInput": {"raw": '{"a": 1}}', "len": 9}}),
     ],
 )
 def test_malformed_arguments_reach_the_harness(arguments: str, args: dict[str, Any]) -> None:
