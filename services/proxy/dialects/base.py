@@ -1,55 +1,161 @@
 """The boundary between a harness's API and the one turn that the rest of the proxy knows.
 
-A dialect is one file. It reads a request body into a `Turn` (an OpenAI chat request, since that is what the engine speaks)
-and words errors its own way. A dialect whose replies are not the engine's own also translates them; that step goes between
-`calls.py`, which relays the engine's events, and the client.
+A dialect is one file. It reads a request into a `Turn` (OpenAI chat, since that is what the engine speaks) and words the
+engine's increments, the whole reply, token counts and errors in its own shape. It is pure: no I/O, no clock, no state between
+calls; what its writer must remember of the request travels in `Turn.private`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 
 from services.proxy.errors import Refused
 
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by lower-case name."""
+
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One model call as the harness asked for it.
+    """One model call as the harness asked for it, in OpenAI chat terms.
 
     Attributes:
-        body: the OpenAI chat request, top-level fields as raw JSON.
         model: name that the harness asked for.
+        messages: OpenAI chat messages, each as raw JSON; `developer` is `system` here.
+        fields: the other fields of the OpenAI chat request for the engine (`tools`, `tool_choice`, `stop`, ...), raw JSON.
         stream: it wants server-sent events.
         constrained: it wants sampling under a grammar or a forced tool.
         max_tokens: most tokens that it wants in the reply, None if it set no limit.
-        requested: the sampling parameters among its fields.
+        requested: the sampling parameters that it asked for, by OpenAI's names.
+        media: a message holds an image or other media.
+        count: it only asks how many tokens the prompt has.
+        private: the dialect's own, for its writer.
     """
 
-    body: dict[str, msgspec.Raw]
     model: str
-    stream: bool
-    constrained: bool
-    max_tokens: int | None
-    requested: dict[str, Any]
+    messages: list[msgspec.Raw]
+    fields: dict[str, msgspec.Raw]
+    stream: bool = False
+    constrained: bool = False
+    max_tokens: int | None = None
+    requested: Json = field(default_factory=dict)
+    media: bool = False
+    count: bool = False
+    private: Any = None
+
+
+class ToolDelta(msgspec.Struct, frozen=True):
+    """An increment of a tool call: its first one has id and name, all of them may add to the arguments (a JSON text)."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """An increment of a reply; never empty."""
+
+    reasoning: str = ""
+    content: str = ""
+    tools: tuple[ToolDelta, ...] = ()
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A whole tool call. `arguments` is the text that the model wrote: usually JSON, not always."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of a call: of the prompt, of them found in the prefix cache, and sampled."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A whole reply.
+
+    Attributes:
+        finish_reason: the engine's: `stop`, `length` or `tool_calls`.
+        usage: token counts.
+    """
+
+    reasoning: str
+    content: str
+    tool_calls: list[ToolCall]
+    finish_reason: str
+    usage: Usage
+
+
+class Writer(Protocol):
+    """Words one reply. Streamed: `start`, `add` for each increment, `finish`; or `whole`. All of them give bytes to send."""
+
+    def start(self, prompt_tokens: int) -> bytes:
+        """The events before the first increment."""
+        ...
+
+    def add(self, delta: Delta) -> bytes:
+        """The events of an increment; may be empty."""
+        ...
+
+    def finish(self, reply: Reply) -> bytes:
+        """The events that end the reply, the terminal one last: with them the harness takes it for whole."""
+        ...
+
+    def whole(self, reply: Reply) -> bytes:
+        """The body of a reply that is not streamed."""
+        ...
 
 
 class Dialect(Protocol):
-    """One wire format of harnesses. `api` names it in records."""
+    """One wire format of harnesses."""
 
     @property
     def api(self) -> str:
-        """Name of the dialect, as it stands in `CallRecorded.api`."""
+        """Its name, as it stands in `CallRecorded.api`: `openai.chat`, `openai.responses`, `anthropic.messages`, `gemini`."""
         ...
 
-    def read(self, body: bytes) -> Turn:
-        """The turn that a request body asks for.
+    def takes(self, path: str) -> bool:
+        """Whether a path (without the rollout's prefix) is one of its routes."""
+        ...
+
+    def read(self, body: bytes, target: Target) -> Turn:
+        """The turn that a request asks for.
 
         Raises:
-            Refused: with status 400, saying what is wrong with it.
+            Refused: with status 400, naming what is wrong with it or what of it cannot be carried.
         """
+        ...
+
+    def writer(self, turn: Turn, reply_id: str, created: int) -> Writer:
+        """Words the reply to a turn.
+
+        Args:
+            turn: of this dialect.
+            reply_id: unique, of the characters A-Za-z0-9-; the ids in the reply are derived from it.
+            created: unix seconds.
+        """
+        ...
+
+    def counted(self, tokens: int) -> bytes:
+        """The answer to a request for a count. A dialect without such a route is never asked."""
         ...
 
     def error(self, error: Refused) -> bytes:
