@@ -107,11 +107,14 @@ class OpenAIResponses:
         items = [Item(role="user", content=request.input)] if isinstance(request.input, str) else request.input
         for item in items:
             conversation.add(item)
+        messages = conversation.messages()
+        if not messages:
+            raise bad_request("input: it is empty, and there are no instructions")
         offered = offer(request.tools or [])
         fields = _tool_fields(request, offered) | _format_fields(request)
         return Turn(
             model=request.model or "",
-            messages=conversation.messages(),
+            messages=messages,
             fields=fields,
             stream=bool(request.stream),
             constrained=_constrained(request, offered) or "response_format" in fields,

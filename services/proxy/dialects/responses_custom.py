@@ -40,8 +40,8 @@ _wrapped = msgspec.json.Decoder(_Wrapped)
 _string = msgspec.json.Decoder(str)
 _HEAD = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
 _WHOLE_CHARACTERS = re.compile(  # of a JSON string; both halves of a surrogate pair at once
-    r"""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"""
-    r"""|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))*"""
+    r"""(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"""
+    r"""|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))*+"""
 )
 
 
@@ -61,7 +61,7 @@ def unwrap(arguments: str) -> str:
     """The text in the arguments of a call; the arguments themselves where they are no such object."""
     try:
         return _wrapped.decode(arguments).input
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except msgspec.DecodeError:
         return arguments
 
 
