@@ -11,11 +11,11 @@ import pytest
 
 from services.proxy.dialects.base import ToolCall
 from services.proxy.errors import Refused, unavailable
-from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, SHELL, deltas, events, read, reply, streamed
+from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, SEARCH, SHELL, deltas, events, read, reply, streamed
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
-TURN = read(tools=[SHELL, PATCH, AGENTS])
+TURN = read(tools=[SHELL, PATCH, AGENTS, SEARCH])
 REPLY = reply(
     "hm",
     "I do.",
@@ -23,6 +23,7 @@ REPLY = reply(
         ToolCall("c1", "shell", '{"cmd":"ls"}'),
         ToolCall("c2", "apply_patch", '{"input": "*** Begin"}'),
         ToolCall("c3", "agents__wait", "{}"),
+        ToolCall("c4", "tool_search", '{"query": "x"}'),
     ],
     "tool_calls",
 )
@@ -52,6 +53,7 @@ def test_the_response_object_has_the_type_of_the_library(check: Any) -> None:
         "function_call",
         "custom_tool_call",
         "function_call",
+        "tool_search_call",
     ]
 
 

@@ -110,7 +110,7 @@ class OpenAIResponses:
         messages = conversation.messages()
         if not messages:
             raise bad_request("input: it is empty, and there are no instructions")
-        offered = offer(request.tools or [])
+        offered = offer([*(request.tools or []), *conversation.tools])
         fields = _tool_fields(request, offered) | _format_fields(request)
         return Turn(
             model=request.model or "",

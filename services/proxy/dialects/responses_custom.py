@@ -28,7 +28,7 @@ PARAMETERS = msgspec.Raw(
     msgspec.json.encode(
         {
             "type": "object",
-            "properties": {"input": {"type": "string", "description": "The text that the tool takes, whole and unquoted."}},
+            "properties": {"input": {"type": "string", "description": "The text that the tool takes."}},
             "required": ["input"],
             "additionalProperties": False,
         }
@@ -46,10 +46,12 @@ _WHOLE_CHARACTERS = re.compile(  # of a JSON string; both halves of a surrogate 
 
 
 def described(description: str, wanted: Format | None) -> str:
-    """A custom tool's description with its grammar in it: here the model reads the grammar, nothing enforces it."""
+    """A custom tool's description, and how to give it its text. A grammar is for the model to read; nothing enforces it."""
     if wanted is None or wanted.type == "text":
-        return description
-    return f"{description}\n\n`input` must match this {wanted.syntax} grammar:\n{wanted.definition}".lstrip()
+        how = "Give it its text as the string `input`."
+    else:
+        how = f"Give it its text as the string `input`, which must match this {wanted.syntax} grammar:\n{wanted.definition}"
+    return f"{description}\n\n{how}".lstrip()
 
 
 def wrap(text: str) -> str:

@@ -56,8 +56,16 @@ class CustomToolCall(msgspec.Struct, tag="custom_tool_call"):
     namespace: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class ToolSearchCall(msgspec.Struct, tag="tool_search_call"):
+    id: str
+    status: Status
+    call_id: str
+    arguments: msgspec.Raw
+    execution: str = "client"
+
+
 Part = OutputText | ReasoningText
-Item = Reasoning | Message | FunctionCall | CustomToolCall
+Item = Reasoning | Message | FunctionCall | CustomToolCall | ToolSearchCall
 
 
 class InputDetails(msgspec.Struct, frozen=True):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import msgspec
 
 from services.proxy.dialects import responses_events as ev
 from services.proxy.dialects.responses_custom import Unwrapper, unwrap
 from services.proxy.dialects.responses_read import seal
-from services.proxy.dialects.responses_tools import Origin
+from services.proxy.dialects.responses_tools import Origin, as_object
 
 
 class Opened(ABC):
@@ -158,3 +159,28 @@ class OpenedCustomCall(OpenedCall):
         item = self._item(status, unwrap(self._whole))
         done = ev.InputDone(self._id, self._index, item.input)
         return item, [done, ev.ItemDone(self._index, item)]
+
+
+class OpenedSearchCall(OpenedCall):
+    """A search for tools. The API has no increments for it, and gives its arguments as an object."""
+
+    prefix = "tsc"
+
+    def begin(self) -> list[ev.Event]:
+        item = ev.ToolSearchCall(self._id, "in_progress", self._call_id, msgspec.Raw(b"{}"))
+        return [ev.ItemAdded(self._index, item)]
+
+    def _delta(self, text: str) -> list[ev.Event]:
+        return []
+
+    def end(self, status: ev.Status) -> tuple[ev.Item, list[ev.Event]]:
+        item = ev.ToolSearchCall(self._id, status, self._call_id, as_object(self._whole))
+        return item, [ev.ItemDone(self._index, item)]
+
+
+CALLS: dict[str, Callable[[int, str, str, Origin], OpenedCall]] = {
+    "function": OpenedFunctionCall,
+    "custom": OpenedCustomCall,
+    "search": OpenedSearchCall,
+}
+"""By `Origin.kind`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from services.proxy.dialects.responses_custom import wrap
-from services.proxy.dialects.responses_tools import function_name
+from services.proxy.dialects.responses_tools import SEARCH, Tool, as_text, function_name, function_names
 from services.proxy.errors import bad_request
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
@@ -40,9 +40,10 @@ class Item(msgspec.Struct):
     call_id: str = ""
     name: str = ""
     namespace: str | None = None
-    arguments: str = ""
+    arguments: str | dict[str, msgspec.Raw] = ""
     input: str = ""
     output: str | list[Part] = ""
+    tools: list[Tool] = []
 
 
 class _ImageUrl(msgspec.Struct, omit_defaults=True):
@@ -114,10 +115,12 @@ class Conversation:
 
     Attributes:
         media: a message holds an image.
+        tools: tools that items offer, beside those of the request.
     """
 
     def __init__(self, instructions: str) -> None:
         self.media = False
+        self.tools: list[Tool] = []
         self._messages: list[_Message | _Assistant] = [_Message("system", instructions)] if instructions else []
         self._images: list[_ImagePart] = []
         self._readers: dict[str, Callable[[Item], None]] = {
@@ -125,8 +128,11 @@ class Conversation:
             "reasoning": self._reasoning,
             "function_call": self._function_call,
             "custom_tool_call": self._custom_call,
+            "tool_search_call": self._search_call,
             "function_call_output": self._output,
             "custom_tool_call_output": self._output,
+            "tool_search_output": self._found,
+            "additional_tools": self._offer,
         }
 
     def add(self, item: Item) -> None:
@@ -162,10 +168,14 @@ class Conversation:
         self._assistant().reasoning += unseal(sealed) if ours else shown
 
     def _function_call(self, item: Item) -> None:
-        self._call(item, item.arguments)
+        self._call(item, as_text(item.arguments))
 
     def _custom_call(self, item: Item) -> None:
         self._call(item, wrap(item.input))
+
+    def _search_call(self, item: Item) -> None:
+        item.name = SEARCH
+        self._call(item, as_text(item.arguments))
 
     def _call(self, item: Item, arguments: str) -> None:
         called = _Called(function_name(item.name, item.namespace), arguments)
@@ -178,6 +188,15 @@ class Conversation:
             self._images += [p for p in content if isinstance(p, _ImagePart)]
             content = _content([p for p in content if isinstance(p, _TextPart)])
         self._append(_Message("tool", content, tool_call_id=item.call_id))
+
+    def _found(self, item: Item) -> None:
+        """Tools that a search found: from here on they are offered as all others are, so their names do for an output."""
+        names = ", ".join(function_names(item.tools)) or "none"
+        self._append(_Message("tool", f"Tools that were found and can be called now: {names}", tool_call_id=item.call_id))
+        self._offer(item)
+
+    def _offer(self, item: Item) -> None:
+        self.tools += item.tools
 
     def _assistant(self) -> _Assistant:
         last = self._messages[-1] if self._messages else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -12,13 +13,18 @@ from services.proxy.errors import bad_request
 
 _NULL = msgspec.Raw(b"null")
 
+SEARCH = "tool_search"
+"""The tool, and the function that stands for it, by which a model asks the harness for more tools."""
+
 HOSTED = frozenset(
     {
         "web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11", "file_search",
-        "code_interpreter", "image_generation", "mcp", "tool_search",
+        "code_interpreter", "image_generation", "mcp", "tool_search",  # a search that the harness runs is carried
     }
 )  # fmt: skip
 """Tools that the API's own servers run. They are left out: the model is not told of them, so it never calls one."""
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Tool(msgspec.Struct):
@@ -29,6 +35,7 @@ class Tool(msgspec.Struct):
     description: str | None = None
     parameters: msgspec.Raw = _NULL
     strict: bool | None = None
+    execution: str | None = None
     format: Format | None = None
     tools: list[Tool] = []
 
@@ -48,12 +55,12 @@ class Origin:
     Attributes:
         name: without its namespace.
         namespace: None if it stands in none.
-        custom: it takes raw text.
+        kind: what a call of it is: of a function, of a custom tool, or a search for tools.
     """
 
     name: str
-    namespace: str | None
-    custom: bool
+    namespace: str | None = None
+    kind: Literal["function", "custom", "search"] = "function"
 
 
 class _Function(msgspec.Struct, omit_defaults=True):
@@ -97,22 +104,39 @@ def function_name(name: str, namespace: str | None) -> str:
     return f"{namespace}__{name}" if namespace else name
 
 
+def as_object(arguments: str) -> msgspec.Raw:
+    """Arguments as the JSON object that they spell, on one line; malformed ones as a JSON string."""
+    try:
+        _object.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return msgspec.Raw(msgspec.json.encode(arguments))
+    return msgspec.Raw(msgspec.json.format(arguments.encode(), indent=-1))
+
+
+def as_text(arguments: str | dict[str, msgspec.Raw]) -> str:
+    """The arguments that `as_object` was given."""
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+
+
 def offer(tools: list[Tool]) -> Offer:
-    """The functions that stand for tools.
+    """The functions that stand for tools; of two with one name the first counts, since a search may find what is known.
 
     Raises:
-        Refused: a tool of a kind that cannot be carried, or two of one name.
+        Refused: a tool of a kind that cannot be carried.
     """
-    functions: list[_ChatTool] = []
+    functions: dict[str, _ChatTool] = {}
     origins: dict[str, Origin] = {}
-    for tool, origin in _flat(tools):
-        function = _function(tool, function_name(origin.name, origin.namespace))
-        if function.name in origins:
-            raise bad_request(f"tools: there are two named {function.name!r}")
-        functions.append(_ChatTool(function))
-        origins[function.name] = origin
-    strict = any(f.function.strict for f in functions)
-    return Offer(msgspec.json.encode(functions) if functions else b"", origins, strict)
+    for tool, origin, description in _flat(tools):
+        name = function_name(origin.name, origin.namespace)
+        functions.setdefault(name, _ChatTool(_function(tool, name, description)))
+        origins.setdefault(name, origin)
+    strict = any(f.function.strict for f in functions.values())
+    return Offer(msgspec.json.encode(list(functions.values())) if functions else b"", origins, strict)
+
+
+def function_names(tools: list[Tool]) -> list[str]:
+    """How the model knows tools."""
+    return [function_name(origin.name, origin.namespace) for _, origin, _ in _flat(tools)]
 
 
 def chosen(choice: str | Choice) -> msgspec.Raw:
@@ -128,29 +152,32 @@ def chosen(choice: str | Choice) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(_ChatChoice(_Name(function_name(choice.name, choice.namespace)))))
 
 
-def _flat(tools: list[Tool]) -> Iterator[tuple[Tool, Origin]]:
-    """Functions and custom tools, those in namespaces too; the first of a namespace tells what the namespace is for."""
+def _flat(tools: list[Tool]) -> Iterator[tuple[Tool, Origin, str]]:
+    """Tools that the model can be offered, those in namespaces too, with their descriptions.
+
+    The first of a namespace tells what the namespace is for: a chat has no other place for it.
+    """
     for tool in tools:
-        if tool.type != "namespace":
-            yield from _one(tool, None)
-            continue
-        about = f"{tool.description}\n\n" if tool.description else ""
-        for inner in tool.tools:
-            inner.description, about = f"{about}{inner.description or ''}".rstrip(), ""
-            yield from _one(inner, tool.name)
+        about = f"{tool.description}\n\n" if tool.type == "namespace" and tool.description else ""
+        inner, namespace = (tool.tools, tool.name) if tool.type == "namespace" else ([tool], None)
+        for one in inner:
+            if one.type in HOSTED and one.execution != "client":
+                continue
+            yield one, _origin(one, namespace), f"{about}{one.description or ''}".rstrip()
+            about = ""
 
 
-def _one(tool: Tool, namespace: str | None) -> Iterator[tuple[Tool, Origin]]:
-    if tool.type in HOSTED:
-        return
+def _origin(tool: Tool, namespace: str | None) -> Origin:
+    if tool.type == SEARCH:
+        return Origin(SEARCH, namespace, "search")
     if tool.type not in ("function", "custom"):
         raise bad_request(f"tools: one of type {tool.type!r} cannot be carried; functions, custom tools and namespaces can")
     if not tool.name:
         raise bad_request(f"tools: one of type {tool.type!r} has no name")
-    yield tool, Origin(tool.name, namespace, tool.type == "custom")
+    return Origin(tool.name, namespace, "custom" if tool.type == "custom" else "function")
 
 
-def _function(tool: Tool, name: str) -> _Function:
+def _function(tool: Tool, name: str, description: str) -> _Function:
     if tool.type == "custom":
-        return _Function(name, described(tool.description or "", tool.format), PARAMETERS)
-    return _Function(name, tool.description or "", tool.parameters, bool(tool.strict))
+        return _Function(name, described(description, tool.format), PARAMETERS)
+    return _Function(name, description, tool.parameters, bool(tool.strict))

@@ -8,14 +8,7 @@ import msgspec
 
 from services.proxy.dialects import responses_events as ev
 from services.proxy.dialects.base import Delta, Reply, ToolDelta
-from services.proxy.dialects.responses_items import (
-    Opened,
-    OpenedCall,
-    OpenedCustomCall,
-    OpenedFunctionCall,
-    OpenedMessage,
-    OpenedReasoning,
-)
+from services.proxy.dialects.responses_items import CALLS, Opened, OpenedCall, OpenedMessage, OpenedReasoning
 from services.proxy.dialects.responses_tools import Origin
 from services.proxy.errors import broken
 
@@ -109,10 +102,9 @@ class ResponsesWriter:
         return events + item.add(part.arguments) if part.arguments else events
 
     def _begin_call(self, part: ToolDelta) -> Opened:
-        origin = self._asked.origins.get(part.name, Origin(part.name, None, custom=False))
-        kind = OpenedCustomCall if origin.custom else OpenedFunctionCall
+        origin = self._asked.origins.get(part.name, Origin(part.name))
         self._tool = part.index
-        self._open = kind(*self._place(), part.id, origin)
+        self._open = CALLS[origin.kind](*self._place(), part.id, origin)
         return self._open
 
     def _place(self) -> tuple[int, str]:

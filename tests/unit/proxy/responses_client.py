@@ -36,6 +36,8 @@ AGENTS = {
     ],
 }
 
+SEARCH = {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": {"type": "object"}}
+
 
 def read(input: Any = "hi", path: str = PATH, **fields: Any) -> Turn:
     """The turn of a request with these fields."""

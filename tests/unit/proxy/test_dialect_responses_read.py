@@ -9,7 +9,7 @@ import pytest
 
 from services.proxy.dialects.base import Target
 from services.proxy.errors import Refused
-from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, PATH, SHELL, field, messages, read
+from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, PATH, SEARCH, SHELL, field, messages, read
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 SEEN = {"type": "image_url", "image_url": {"url": IMAGE, "detail": "high"}}
@@ -140,9 +140,34 @@ def test_images_at_the_end_are_not_lost() -> None:
 def test_tools_as_functions() -> None:
     functions = [t["function"] for t in field(read(tools=[{**SHELL, "strict": True}, PATCH, AGENTS]), "tools")]
     assert functions[0] == {"name": "shell", "parameters": SHELL["parameters"], "strict": True}
-    assert functions[1]["description"] == "Edits files.\n\n`input` must match this lark grammar:\nstart: begin hunk+ end"
+    assert functions[1]["description"] == (
+        "Edits files.\n\nGive it its text as the string `input`, which must match this lark grammar:\nstart: begin hunk+ end"
+    )
     assert functions[1]["parameters"]["required"] == ["input"]
     assert [f["description"] for f in functions[2:]] == ["Tools of subagents.\n\nStarts one.", "Waits for one."]
+
+
+def test_tools_in_the_input_are_offered_like_those_of_the_request() -> None:
+    turn = read(
+        [{"type": "additional_tools", "role": "developer", "tools": [AGENTS, PATCH]}, text("user", "hi")], tools=[PATCH]
+    )
+    assert [t["function"]["name"] for t in field(turn, "tools")] == ["apply_patch", "agents__spawn", "agents__wait"]
+    assert messages(turn) == [{"role": "user", "content": "hi"}]
+
+
+def test_a_search_for_tools_is_a_function_and_what_it_finds_is_offered() -> None:
+    searched = {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "agents"}}
+    found = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "tools": [AGENTS]}
+    nothing = {"type": "tool_search_output", "call_id": "c2", "execution": "client", "tools": []}
+    turn = read([searched, found, {**searched, "call_id": "c2", "arguments": '{"broken'}, nothing], tools=[SEARCH])
+    assert [t["function"]["name"] for t in field(turn, "tools")] == ["tool_search", "agents__spawn", "agents__wait"]
+    assert messages(turn) == [
+        {"role": "assistant", "content": "", "tool_calls": [called("c1", "tool_search", '{"query":"agents"}')]},
+        {"role": "tool", "tool_call_id": "c1",
+         "content": "Tools that were found and can be called now: agents__spawn, agents__wait"},
+        {"role": "assistant", "content": "", "tool_calls": [called("c2", "tool_search", '{"broken')]},
+        {"role": "tool", "tool_call_id": "c2", "content": "Tools that were found and can be called now: none"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -165,7 +190,7 @@ def test_strict_arguments_constrain_unless_no_tool_may_be_called() -> None:
     assert not read(tools=[strict], tool_choice="none").constrained
 
 
-@pytest.mark.parametrize("tools", [[], None, [{"type": "web_search"}]])
+@pytest.mark.parametrize("tools", [[], None, [{"type": "web_search"}, {"type": "tool_search", "execution": "server"}]])
 def test_without_a_tool_the_engine_is_told_nothing_of_tools(tools: Any) -> None:
     turn = read(tools=tools, tool_choice="auto", parallel_tool_calls=True)
     assert turn.fields == {}
@@ -223,7 +248,7 @@ def test_harmless_fields_are_ignored() -> None:
         ({"input": "hi", "max_output_tokens": 0}, "max_output_tokens"),
         ({"tools": [{"type": "local_shell"}]}, "local_shell"),
         ({"tools": [{"type": "function"}]}, "name"),
-        ({"tools": [SHELL, SHELL]}, "shell"),
+        ({"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "shell"}]}]}, "shell"),
         ({"tools": [SHELL], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}}, "allowed_tools"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"text": {"format": {"type": "grammar"}}}, "grammar"),

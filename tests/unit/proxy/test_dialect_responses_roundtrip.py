@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta
 from services.proxy.dialects.responses_custom import Unwrapper, unwrap, wrap
-from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, SHELL, assemble, messages, read, reply, streamed
+from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, SEARCH, SHELL, assemble, messages, read, reply, streamed
 
-TURN = read(tools=[SHELL, PATCH, AGENTS])
+TOOLS = [SHELL, PATCH, AGENTS, SEARCH]
+TURN = read(tools=TOOLS)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 WRAPPED = st.builds(lambda text, ascii: json.dumps({"input": text}, ensure_ascii=ascii), TEXT, st.booleans())
 CALLS = st.one_of(
     st.tuples(st.just("apply_patch"), WRAPPED),
+    st.tuples(st.just("tool_search"), st.one_of(TEXT, TEXT.map(lambda text: json.dumps({"query": text}, indent=1)))),
     st.tuples(st.sampled_from(["shell", "agents__wait", "unknown"]), st.one_of(TEXT, st.just('{"cmd": "ls"}'))),
 )
 
@@ -60,11 +62,23 @@ def as_message(whole: Reply) -> dict[str, Any]:
 
 
 def canonical(message: dict[str, Any]) -> dict[str, Any]:
-    """With a custom tool's arguments as JSON: those were written anew."""
+    """With arguments as JSON where they are: those of custom tools and searches are written anew."""
     for call in message.get("tool_calls", ()):
-        if call["function"]["name"] == "apply_patch":
+        try:
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        except ValueError:
+            continue
     return message
+
+
+def final_text(item: dict[str, Any]) -> str:
+    """What increments of an item must add up to; a search has none."""
+    texts: dict[str, str] = {
+        "function_call": item.get("arguments", ""),
+        "custom_tool_call": item.get("input", ""),
+        "tool_search_call": "",
+    }
+    return texts[item["type"]] if item["type"] in texts else str(item["content"][0]["text"])
 
 
 @given(cut())
@@ -73,15 +87,14 @@ def test_any_split_adds_up_to_the_whole(case: tuple[Reply, list[Delta]]) -> None
     done = assemble(streamed(TURN, increments, whole))
     assert done.response == msgspec.json.decode(DIALECT.writer(TURN, "r-1", 1700000000).whole(whole))
     assert done.items == done.response["output"]
-    finals = [i.get("arguments", i.get("input")) or i.get("content", [{}])[0].get("text", "") for i in done.items]
-    assert done.texts == finals
+    assert done.texts == [final_text(i) for i in done.items]
 
 
 @given(cut())
 def test_a_reply_comes_back_as_one_message(case: tuple[Reply, list[Delta]]) -> None:
     whole, increments = case
     items = assemble(streamed(TURN, increments, whole)).items
-    turn = read([{"role": "user", "content": "hi"}, *items], tools=[SHELL, PATCH, AGENTS])
+    turn = read([{"role": "user", "content": "hi"}, *items], tools=TOOLS)
     expected = [canonical(as_message(whole))] if items else []
     assert [canonical(m) for m in messages(turn)[1:]] == expected
 

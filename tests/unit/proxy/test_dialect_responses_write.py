@@ -13,6 +13,7 @@ from tests.unit.proxy.responses_client import (
     AGENTS,
     DIALECT,
     PATCH,
+    SEARCH,
     SHELL,
     assemble,
     deltas,
@@ -22,7 +23,7 @@ from tests.unit.proxy.responses_client import (
     streamed,
 )
 
-TURN = read(tools=[SHELL, PATCH, AGENTS], tool_choice="auto", temperature=0.5, max_output_tokens=9)
+TURN = read(tools=[SHELL, PATCH, AGENTS, SEARCH], tool_choice="auto", temperature=0.5, max_output_tokens=9)
 FULL = reply(
     "hm",
     "I do.",
@@ -145,6 +146,18 @@ def test_arguments_that_are_no_wrapped_text_reach_a_custom_tool_as_they_are() ->
         whole = reply(calls=[ToolCall("c1", "apply_patch", arguments)])
         (item,) = assemble(streamed(TURN, deltas(whole), whole)).items
         assert item["input"] == arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"), [('{\n "query": "x"\n}', {"query": "x"}), ('{"query', '{"query'), ("[1]", "[1]"), ("", "")]
+)
+def test_a_search_for_tools_gives_its_arguments_as_an_object(arguments: str, given: Any) -> None:
+    whole = reply(calls=[ToolCall("c1", "tool_search", arguments)])
+    (item,) = assemble(streamed(TURN, deltas(whole), whole)).items
+    assert item == {
+        "type": "tool_search_call", "id": "tsc_r-1_0", "call_id": "c1", "execution": "client", "status": "completed",
+        "arguments": given,
+    }  # fmt: skip
 
 
 def test_text_of_a_custom_tool_comes_as_it_is_written() -> None:
