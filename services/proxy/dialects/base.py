@@ -95,6 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
     Attributes:
         finish_reason: the engine's: `stop`, `length` or `tool_calls`.
         usage: token counts.
+        stop_sequence: the stop string of the request that ended it; None if none did.
     """
 
     reasoning: str
@@ -102,6 +103,7 @@ class Reply(msgspec.Struct, frozen=True):
     tool_calls: list[ToolCall]
     finish_reason: str
     usage: Usage
+    stop_sequence: str | None = None
 
 
 class Writer(Protocol):
