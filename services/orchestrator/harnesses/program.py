@@ -55,9 +55,11 @@ def _values(request: Request, adapter: Adapter) -> dict[str, str]:
     """What each placeholder stands for."""
     return {
         "base_url": request.base_url, "base_url_v1": f"{request.base_url}/v1", "key": request.key, "model": request.model,
-        "context_length": str(request.context_length), "instruction": request.instruction, "home": request.home,
-        "logs": request.logs, "workdir": request.workdir,
-    } | {name: _number(request.metadata, name, setting) for name, setting in adapter.settings.items()}  # fmt: skip
+        "context_length": str(request.context_length),
+        "compact_share_of_1m": f"{0.7 * request.context_length / 2**20:.6f}",
+        "instruction": request.instruction, "home": request.home, "logs": request.logs, "workdir": request.workdir,
+        **{name: _number(request.metadata, name, setting) for name, setting in adapter.settings.items()},
+    }  # fmt: skip
 
 
 def _number(metadata: Mapping[str, Any], name: str, setting: Setting) -> str:
