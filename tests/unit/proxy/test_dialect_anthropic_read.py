@@ -148,7 +148,7 @@ def test_arguments_are_the_harness_own_text() -> None:
 @pytest.mark.parametrize(
     ("sent_back", "written"),
     [
-        ({"__unparsedToolInput": {"raw": '{"command": "é', "len": 15}}, '{"command": "é'),
+        ({"__unparsedToolInput": {"raw": '{"command": "é😀', "len": 16}}, '{"command": "é😀'),
         ({"__unparsedToolInput": {"raw": '{"comm', "len": 9000}}, '{"__unparsedToolInput":{"raw":"{\\"comm","len":9000}}'),
         ({"__unparsedToolInput": 1}, '{"__unparsedToolInput":1}'),
         ([1], "[1]"),
