@@ -195,6 +195,18 @@ def test_hosted_tools_are_left_out_with_their_choice() -> None:
     assert fields(tools=[search, BASH], tool_choice=forced) == {"tools": [OFFERED]}
 
 
+def test_tools_that_are_searched_for_are_offered_once_they_are_found() -> None:
+    deferred = [BASH | {"defer_loading": True}, {"name": "Other", "input_schema": SCHEMA, "defer_loading": True}]
+    search = {"name": "ToolSearch", "input_schema": SCHEMA}
+    found = {"role": "user", "content": [result([{"type": "tool_reference", "tool_name": "Bash"}])]}
+    assert [t["function"]["name"] for t in fields(tools=[search, *deferred])["tools"]] == ["ToolSearch"]
+    assert [t["function"]["name"] for t in fields(tools=[search, *deferred], messages=[found])["tools"]] == [
+        "ToolSearch",
+        "Bash",
+    ]
+    assert messages(found) == [{"role": "tool", "content": "Bash", "tool_call_id": "toolu_1"}]
+
+
 @pytest.mark.parametrize("where", ["output_config", "output_format"])
 def test_replies_by_a_schema(where: str) -> None:
     form = {"type": "json_schema", "schema": SCHEMA}
