@@ -131,7 +131,8 @@ class Answer:
         """The reply as far as it has come. Its prompt tokens are counted only where `prompt_length` is known."""
         calls = [ToolCall(t.id, t.name, "".join(t.arguments)) for _, t in sorted(self._tools.items())]
         usage = Usage(self.prompt_length, len(self.completion), self._cached)
-        return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage)
+        stopped = self.stop_reason if isinstance(self.stop_reason, str) else None
+        return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage, stopped)
 
     @property
     def prompt_length(self) -> int:

@@ -24,7 +24,7 @@ from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
 from services.proxy.upstream import Engine
 from shared.config import Config
-from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected
+from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
 from shared.log import log_context
 from shared.store.sessions import Begun
 
@@ -40,11 +40,12 @@ class Calls:
         engine: where calls go.
         book: what is known of sessions.
         history: what other proxies know of them.
+        prompts: decides what is sent.
         recorder: makes records durable.
     """
 
     def __init__(
-        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, recorder: Recorder
+        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, prompts: Prompts, recorder: Recorder
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -52,7 +53,7 @@ class Calls:
         self._book = book
         self._history = history
         self._recorder = recorder
-        self._prompts = Prompts(engine, config.proxy.mode, config.proxy.thinking, set())
+        self._prompts = prompts
 
     async def serve(self, dialect: Dialect, target: Target, secret: str, client: Client) -> None:
         """One call. Every way in which it can end is answered or, when the client left, noted.
@@ -108,7 +109,6 @@ class Calls:
         try:
             reply = await client.unless_left(exchange.run())
             await self._recorder.record(call, reply, "sent")
-            self._prompts.learn_stop(call.session.calls[call.begun.seq].stop)
         except ClientLeft:
             return await self._keep_cut(call)
         except Refused as e:
@@ -118,7 +118,7 @@ class Calls:
         except (FidelityError, Rejected) as e:
             await fail(dialect, client, broken(str(e)))
             return "lost"
-        except BusUnavailable as e:
+        except (BusUnavailable, StoreUnavailable) as e:
             await fail(dialect, client, unavailable(str(e)))
             return "lost"
         gone = client.gone

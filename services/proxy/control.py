@@ -24,6 +24,9 @@ from shared.store.sessions import Seal, Sessions
 log = logging.getLogger(__name__)
 
 READY_S = 3.0
+ALIVE, READY = "/healthz", "/readyz"
+HEALTH = (ALIVE, READY)
+"""Paths of this module beside those below `/control/`."""
 
 
 class Control:
@@ -98,7 +101,7 @@ class Control:
 
     async def missing(self) -> dict[str, str]:
         """What the proxy depends on and cannot reach, with the reason."""
-        checks = {"bus": self._bus.dead_letters(), "store": self._sessions.version(), "engine": self._engine.check()}
+        checks = {"bus": self._bus.ping(), "store": self._sessions.version(), "engine": self._engine.check()}
         reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
         return {name: reason for name, reason in zip(checks, reasons, strict=True) if reason}
 
@@ -115,15 +118,15 @@ async def _reason(check: Awaitable[object]) -> str:
 
 
 def build_app(control: Control) -> FastAPI:
-    """The FastAPI application with the control routes; the gateway is mounted in it."""
+    """The FastAPI application with the control routes."""
     app = FastAPI(title="OpenForgeRL proxy", openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(_session_routes(control))
 
-    @app.get("/healthz")
+    @app.get(ALIVE)
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz")
+    @app.get(READY)
     async def readyz() -> JSONResponse:
         missing = await control.missing()
         return JSONResponse({"ready": not missing, "missing": missing}, 503 if missing else 200)

@@ -14,6 +14,7 @@ from services.proxy.bridge import Declined, Frame, delta, frame_messages, stand_
 from services.proxy.dialects.base import Turn
 from services.proxy.errors import EngineRefused
 from services.proxy.known import Known, Session
+from services.proxy.stops import Stops
 from services.proxy.upstream import Engine
 
 log = logging.getLogger(__name__)
@@ -54,17 +55,18 @@ class Prompts:
         engine: renders.
         mode: `record` or `splice`.
         thinking: `keep` or `fork`, see `proxy.thinking`.
-        stops: ids of tokens that end a turn, as far as they are known beforehand.
+        stops: tokens that end a turn.
     """
 
     def __init__(
-        self, engine: Engine, mode: Literal["record", "splice"], thinking: Literal["keep", "fork"], stops: set[int]
+        self, engine: Engine, mode: Literal["record", "splice"], thinking: Literal["keep", "fork"], stops: Stops
     ) -> None:
         self._engine = engine
         self._mode = mode
         self._thinking = thinking
         self._stops = stops
         self._frames: dict[bytes, Frame] = {}
+        self._takes_ids: bool | None = None
 
     async def prepare(self, turn: Turn, session: Session) -> Prompt:
         """The prompt of a turn.
@@ -84,11 +86,6 @@ class Prompts:
         session.nodes.update(nodes, (start,))
         return Prompt(start, nodes, parent, kept, spliced, fork)
 
-    def learn_stop(self, stop: int | None) -> None:
-        """Notes a token that ended a reply."""
-        if stop is not None:
-            self._stops.add(stop)
-
     async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> bytes:
         if turn.media:
             raise Declined("multimodal")
@@ -101,8 +98,18 @@ class Prompts:
         except EngineRefused as e:
             log.info("the engine does not render a delta: %s", e)
             raise Declined("bridge_declined") from None
-        added = delta(frame, rendered, parent.stop, self._stops)
+        if not await self._check_engine(frame):
+            raise Declined("engine_takes_no_ids")
+        added = delta(frame, rendered, parent.stop, self._stops.known)
         return b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+
+    async def _check_engine(self, frame: Frame) -> bool:
+        """Whether the engine takes ids, found out when it first matters: an engine that starts is asked too early."""
+        if self._takes_ids is None:
+            self._takes_ids = await self._engine.takes_ids(frame.open)
+            if not self._takes_ids:
+                log.warning("the engine takes no token ids on its chat route: calls are recorded, not spliced")
+        return self._takes_ids
 
     async def _frame(self, fields: dict[str, msgspec.Raw]) -> Frame:
         key = msgspec.json.encode(fields)

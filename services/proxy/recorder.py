@@ -12,14 +12,19 @@ from services.proxy import paths
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Turn
 from services.proxy.known import Book, Known, Session, ids_json
+from services.proxy.media import detach, place
+from services.proxy.model import placeholder_tokens
 from services.proxy.prompts import Prompt
 from services.proxy.roles import Part
 from services.proxy.sampling import EngineRequest
 from services.proxy.sessions import SessionMeta
+from services.proxy.stops import Stops
 from shared.bus import Bus
+from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, pack_floats, pack_ids
+from shared.packing import digest_packed, pack_floats, pack_ids, unpack_ids
+from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
@@ -58,14 +63,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """The prompt's ids as they are recorded: what follows the parent's, of how many; and how the reply ended."""
+    """The prompt's ids as they are recorded: what follows the parent's, of how many."""
 
     parent: Known | None
     delta: bytes
     json: bytes
     length: int
     digest: str
-    stop: int | None
 
 
 class Recorder:
@@ -73,18 +77,21 @@ class Recorder:
 
     Args:
         bus: where to.
+        blobs: takes images.
         book: learns of every recorded call.
-        run_id: of the run.
-        engine: id of the engine.
-        max_model_len: tokens of prompt and completion together.
+        stops: tells stop tokens.
+        config: of the run.
     """
 
-    def __init__(self, bus: Bus, book: Book, run_id: str, engine: str, max_model_len: int) -> None:
+    def __init__(self, bus: Bus, blobs: Blobs, book: Book, stops: Stops, config: Config) -> None:
         self._bus = bus
+        self._blobs = blobs
         self._book = book
-        self._run_id = run_id
-        self._engine = engine
-        self._max_model_len = max_model_len
+        self._stops = stops
+        self._run_id = config.run.id
+        self._engine = config.engine.url
+        self._max_model_len = config.engine.max_model_len
+        self._placeholders = placeholder_tokens(config.engine.model)
 
     async def record(self, call: Call, reply: Reply, delivery: Delivery) -> None:
         """Returns when the record is durable.
@@ -92,17 +99,27 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
+        StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
         call.answer.check()
         ids, completion = _resolve(call), _pack(call.answer.completion)
+        left = self._max_model_len - ids.length
+        stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
-        message = self._message(call, reply, ids, completion, path, delivery, latency_s)
+        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s)
+        if call.turn.media:
+            message = await self._without_media(message, ids)
         await self._bus.publish(message)
         call.session.tools.add(message.tools_digest)
-        self._learn(call, reply, ids, completion, path)
+        self._learn(call, reply, ids, completion, stop, path)
 
-    def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, path: bytes) -> None:
+    async def _without_media(self, message: CallRecorded, ids: _Ids) -> CallRecorded:
+        messages, hashes = await detach(message.messages, self._blobs)
+        media = place(hashes, unpack_ids(ids.delta), self._placeholders, message.parent_len)
+        return msgspec.structs.replace(message, messages=messages, media=media)
+
+    def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:
         session, before = call.session, call.session.size
         digest = session.digest(ids.parent.seq if ids.parent else None)
         digest.update(ids.delta)
@@ -110,7 +127,7 @@ class Recorder:
         json = b",".join(filter(None, (ids.json, ids_json(completion))))
         known = Known(
             call.begun.seq, ids.parent.seq if ids.parent else None, ids.length + len(completion) // 4,
-            ids.delta + completion, json, digest, ids.stop,
+            ids.delta + completion, json, digest, stop,
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
         session.add(known, path)
@@ -118,7 +135,15 @@ class Recorder:
         self._book.grew(call.begun.session_id, session.size - before)
 
     def _message(
-        self, call: Call, reply: Reply, ids: _Ids, completion: bytes, path: bytes, delivery: Delivery, latency_s: float
+        self,
+        call: Call,
+        reply: Reply,
+        ids: _Ids,
+        completion: bytes,
+        stop: int | None,
+        path: bytes,
+        delivery: Delivery,
+        latency_s: float,
     ) -> CallRecorded:
         tools = call.turn.fields.get("tools", _NO_TOOLS)
         tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
@@ -152,7 +177,7 @@ class Recorder:
             completion=completion,
             logprobs=pack_floats(call.answer.logprobs),
             finish_reason=call.answer.finish_reason,
-            stop_id=ids.stop,
+            stop_id=stop,
             sampling=call.request.recorded(self._max_model_len - ids.length),
             requested=call.turn.requested,
             weight_version_start=begun.version,
@@ -183,7 +208,7 @@ def _resolve(call: Call) -> _Ids:
             return _delta(call, wanted, answer.prompt[len(head) : -1])
     found = session.lineage.parent(prompt := _pack(_read_ids(answer.prompt)))
     if found is None:
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt), _stop(answer))
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt))
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
 
@@ -192,13 +217,7 @@ def _delta(call: Call, parent: Known, json: bytes) -> _Ids:
     ids = _pack(_read_ids(b"[" + json + b"]"))
     digest = call.session.digest(parent.seq)
     digest.update(ids)
-    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest.hexdigest(), _stop(call.answer))
-
-
-def _stop(answer: Answer) -> int | None:
-    """The stop token at the end of the completion, if it is there: a stop string leaves none, nor does a limit."""
-    stopped = answer.finish_reason in ("stop", "tool_calls") and not isinstance(answer.stop_reason, str)
-    return answer.completion[-1] if stopped and answer.completion else None
+    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest.hexdigest())
 
 
 def _read_ids(json: bytes) -> list[int]:

@@ -11,14 +11,17 @@ import orjson
 
 from services.proxy.calls import Calls, fail
 from services.proxy.client import JSON, Client, Receive, Scope, Send
+from services.proxy.dialects.anthropic import AnthropicMessages
 from services.proxy.dialects.base import Dialect, Target
+from services.proxy.dialects.gemini import Gemini
 from services.proxy.dialects.openai_chat import OpenAIChat
+from services.proxy.dialects.openai_responses import OpenAIResponses
 from services.proxy.errors import ClientLeft, Refused, unavailable
 
 log = logging.getLogger(__name__)
 
 _CHAT = OpenAIChat()
-DIALECTS: tuple[Dialect, ...] = (_CHAT,)
+DIALECTS: tuple[Dialect, ...] = (_CHAT, OpenAIResponses(), AnthropicMessages(), Gemini())
 MODELS = ("/v1/models", "/api/v1/models", "/models", "/v1beta/models")
 HELLO = "/api/hello"
 """Claude Code asks it whether there is a network."""

@@ -27,8 +27,13 @@ class _Tokens(msgspec.Struct):
     tokens: list[int]
 
 
+class _Rendered(msgspec.Struct):
+    token_ids: list[int]
+
+
 _errors = msgspec.json.Decoder(_Error)
 _tokens = msgspec.json.Decoder(_Tokens)
+_rendered = msgspec.json.Decoder(_Rendered)
 
 
 class Engine:
@@ -91,6 +96,22 @@ class Engine:
             return _tokens.decode(content).tokens
         except msgspec.DecodeError as e:
             raise broken(f"the engine's /tokenize cannot be read: {e}") from None
+
+    async def takes_ids(self, ids: list[int]) -> bool:
+        """Whether the engine takes prompts as token ids on its chat route. It is asked to render some, which samples nothing;
+        one without that route is trusted, since the ids that it saw are compared on every call.
+
+        Raises:
+            Refused: the engine failed.
+        """
+        body = {"model": self._name, "messages": [], "kv_transfer_params": {"prompt_token_ids": ids}}
+        try:
+            async with self._post("/v1/chat/completions/render", msgspec.json.encode(body)) as response:
+                return _rendered.decode(await response.read()).token_ids == ids
+        except EngineRefused as e:
+            return e.status == 404
+        except msgspec.DecodeError:
+            return False
 
     async def check(self) -> None:
         """Raises EngineError unless the engine says that it can serve."""

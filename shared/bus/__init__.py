@@ -76,6 +76,14 @@ class Bus(Protocol):
         """What was given up, oldest first."""
         ...
 
+    async def ping(self) -> None:
+        """Returns when the bus answers.
+
+        Raises:
+            BusUnavailable: it does not within the time that was set.
+        """
+        ...
+
     async def close(self) -> None:
         """Ends consumers (a handler that runs is awaited for a moment) and connections."""
         ...

@@ -134,6 +134,9 @@ class MemoryBus:
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)
 
+    async def ping(self) -> None:
+        """Always answers."""
+
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)
         for queue in self._taps:

@@ -72,7 +72,7 @@ class NatsBus:
         """Publishes any bytes on a subject of the streams, once for an id; raises as `publish` does."""
         check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
         headers[_MSG_ID] = message_id
-        attempt = partial(self._link.js.publish, subject, data, timeout=REQUEST_S, headers=headers)
+        attempt = partial(self._link.acks.publish, subject, data, headers, REQUEST_S)
         await self._link.retried(f"publish {subject}", attempt)
 
     async def consume(
@@ -111,6 +111,9 @@ class NatsBus:
             headers = found.headers or {}
             letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
         return letters
+
+    async def ping(self) -> None:
+        await self._link.retried("answer", self._link.js.account_info)
 
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)

@@ -155,6 +155,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         work_root: folder for the sandboxes; empty takes one under the system's temporary folder.
         keep: which sandbox folders to keep after the rollout.
         uid: user and group id to drop to when root without bubblewrap.
+        harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
     """
 
@@ -167,6 +168,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     work_root: str = ""
     keep: Literal["none", "failed", "all"] = "none"
     uid: Annotated[int, Meta(ge=1)] = 65534
+    harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
 
 
@@ -290,8 +292,8 @@ class Config(Section, frozen=True, kw_only=True):
 
 
 PATHS: tuple[tuple[str, ...], ...] = (
-    ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("tasks", "train"), ("tasks", "heldout"),
-    ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
+    ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("orchestrator", "harness_dir"),
+    ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
 )  # fmt: skip
 """Values that are paths, made absolute against the folder of the file (or the working folder, for --set and environment)."""
 

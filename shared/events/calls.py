@@ -15,6 +15,20 @@ Role = Literal["main", "sub", "aux", "judge"]
 _NULL = msgspec.Raw(b"null")
 
 
+class Media(msgspec.Struct, frozen=True, kw_only=True):
+    """An image, say, of a request. Its bytes are a blob of the store; in the message stands ``sha256:<hex>``.
+
+    Attributes:
+        sha256: hex, of its bytes.
+        start: place of its first placeholder token in the prompt; -1 where it is not known.
+        length: number of its placeholder tokens.
+    """
+
+    sha256: str
+    start: int = -1
+    length: int = 0
+
+
 class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded"):
     """One model call, token for token. Published before the last byte of the reply reaches the harness.
 
@@ -38,6 +52,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         fork: why the prompt does not extend the call that the harness went on from; empty where it does, or there is none.
         messages: OpenAI chat messages of the request that follow those of `messages_from` and its reply; all for None.
         messages_from: call whose conversation the request goes on with, as far as its messages tell.
+        media: images and the like of `messages`, in their order.
         tools: the tools, once for each list of them in a session; else null.
         tools_digest: blake2b-128 hex over the tools as sent to the engine; empty without any.
         path: hex digest of the conversation, this reply included (`services.proxy.paths`).
@@ -73,6 +88,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     fork: str = ""
     messages: list[msgspec.Raw] = []
     messages_from: int | None = None
+    media: list[Media] = []
     tools: msgspec.Raw = _NULL
     tools_digest: str = ""
     path: str = ""

@@ -199,6 +199,11 @@ async def test_ids_that_were_sampled_before_are_sent_again_as_they_were(http: ai
     assert again.completion
 
 
+async def test_ids_are_rendered_as_they_are(http: aiohttp.ClientSession) -> None:
+    body = {"model": "policy", "messages": [], "kv_transfer_params": {"prompt_token_ids": [7, 8, 9]}}
+    assert (await post(http, "/v1/chat/completions/render", body))["token_ids"] == [7, 8, 9]
+
+
 async def test_a_turn_is_rendered_with_and_without_what_opens_the_next(http: aiohttp.ClientSession) -> None:
     messages = [{"role": "user", "content": "u"}]
     closed, opened = [

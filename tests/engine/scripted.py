@@ -63,6 +63,7 @@ class ScriptedEngine:
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/chat/completions/render", self._render)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/tokenize", self._tokenize)
         app.router.add_get("/v1/models", self._models)
@@ -181,6 +182,13 @@ class ScriptedEngine:
         else:
             ids = tokenizer.encode(body["prompt"])
         return web.json_response({"tokens": ids, "count": len(ids), "max_model_len": self._max_model_len})
+
+    async def _render(self, request: web.Request) -> web.Response:
+        body: Json = await request.json()
+        sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
+        if sent is None or self.script.rules[:1] == [Rule(spoil="other_prompt")]:
+            sent = tokenizer.render(body["messages"], body.get("tools"))
+        return web.json_response({"request_id": "render-0", "token_ids": sent})
 
     async def _models(self, _: web.Request) -> web.Response:
         model = {"id": "policy", "object": "model", "owned_by": "scripted", "max_model_len": self._max_model_len}

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from services.proxy.service import ProxyService
 from shared.packing import unpack_ids
 from tests.engine.script import Rule, Script
 from tests.unit.proxy.test_proxy_calls import TOOLS, full_prompts
-from tests.unit.proxy.world import KEY, MakeWorld, World, body
+from tests.unit.proxy.world import MakeWorld, World, body
 
 Json = dict[str, Any]
 
@@ -57,7 +56,7 @@ async def test_a_conversation_is_one_chain_of_ids(make_world: MakeWorld, streame
 
 async def test_proxies_in_turn_serve_one_conversation(make_world: MakeWorld) -> None:
     world = await make_world(mode="splice")
-    other = ProxyService(world.config, world.bus, world.sessions, control_key=KEY)
+    other = world.another_proxy()
     await other.start()
     try:
         base = await world.open()
@@ -96,6 +95,16 @@ async def test_a_retry_goes_on_from_where_the_lost_call_did(make_world: MakeWorl
         (1, None, "sent", ""), (2, 1, "cut", ""), (3, 1, "sent", ""),
     ]  # fmt: skip
     assert world.records[1].prompt_digest == world.records[2].prompt_digest
+
+
+async def test_an_engine_that_takes_no_ids_is_recorded_from(make_world: MakeWorld) -> None:
+    world = await make_world(mode="splice")
+    base = await world.open()
+    world.engine.script = Script(rules=[Rule(spoil="other_prompt")])
+    messages: list[Json] = [{"role": "user", "content": "DO: a\nDO: b"}]
+    await converse(world, [base], messages, 2)
+    assert [(r.spliced, r.fork) for r in world.records] == [(False, ""), (False, "engine_takes_no_ids")]
+    assert "kv_transfer_params" not in world.engine.requests[-1]
 
 
 async def test_an_engine_that_ignores_the_ids_is_found_out(make_world: MakeWorld) -> None:
