@@ -25,8 +25,12 @@ app = typer.Typer(
     "Start with `make demo` in a checkout; `openforge doctor` says what this machine lacks.",
 )
 
+harness_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The programs that rollouts can be run in.")
+app.add_typer(harness_app, name="harness")
+
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; repeatable.")]
+HarnessDir = Annotated[str, typer.Option("--dir", help="Folder with adapters of your own.")]
 Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")]
 
 
@@ -73,7 +77,7 @@ def serve(
 @app.command()
 def rollout(
     task_dir: Annotated[Path, typer.Argument(metavar="TASK_DIR", help="A Harbor-format task folder.")],
-    harness: Annotated[str, typer.Option("--harness", help="Harness adapter: react or mini.")] = "react",
+    harness: Annotated[str, typer.Option("--harness", help="One of `openforge harness list`.")] = "react",
     count: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many rollouts.")] = 1,
     config: Annotated[Path | None, typer.Option("--config", help="Start a stack for this; default: the one that runs.")] = None,
     sets: Sets = None,
@@ -133,6 +137,33 @@ def doctor() -> None:
     from services.dev.doctor import report
 
     raise typer.Exit(report(Console()))
+
+
+@harness_app.command("install")
+def harness_install(names: Annotated[list[str], typer.Argument(metavar="NAME...")], folder: HarnessDir = "") -> None:
+    """Install programs, pinned, each in a folder of its own under $OPENFORGE_CACHE (~/.cache/openforge).
+
+    Example: openforge harness install codex pi
+    """
+    from services.dev.harness import install_harnesses
+
+    try:
+        install_harnesses(names, folder)
+    except (ForgeError, OSError) as e:
+        _fail(str(e))
+
+
+@harness_app.command("list")
+def harness_list(folder: HarnessDir = "") -> None:
+    """List the programs that there are adapters for, and which of them are installed."""
+    from rich.console import Console
+
+    from services.dev.harness import list_harnesses
+
+    try:
+        list_harnesses(folder, Console())
+    except ForgeError as e:
+        _fail(str(e))
 
 
 def main() -> None:

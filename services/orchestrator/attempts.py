@@ -157,11 +157,11 @@ class Attempts:
         start, folder = job.rollout.start, Path(job.rollout.start.task_dir)
         if not folder.is_absolute():
             raise TaskError(f"task_dir {start.task_dir!r} must be an absolute path")
-        task, adapter = load_task(folder), harness(start.harness)
+        task, adapter = load_task(folder), harness(start.harness, self._config.orchestrator.harness_dir)
         return Attempt(
             start=start, task=task, harness=adapter, isolation=self._sandboxes.isolation,
             sandbox=self._sandboxes.folder(job.session), record=self._records.folder(job.rollout).resolve(),
-            base_url=await self._gateway.open(job.rollout), host_env=os.environ,
+            endpoint=await self._gateway.open(job.rollout, adapter.roles()), host_env=os.environ,
         )  # fmt: skip
 
     async def _carry_out(self, job: Job, attempt: Attempt | None) -> Status | ForgeError:

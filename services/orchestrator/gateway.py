@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
@@ -13,6 +15,7 @@ from services.orchestrator.state import Rollout, Sealed
 from shared.config.model import ProxyConfig
 from shared.errors import ConfigError, EngineError, FidelityError
 from shared.ids import session_id
+from shared.roles import RoleRule
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +27,15 @@ T = TypeVar("T")
 
 class _Opened(msgspec.Struct):
     path: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an attempt's model calls go: base URL without an API's own path, and the secret, which also serves as API key."""
+
+    base_url: str
+    key: str
 
 
 class _Away(Exception):
@@ -45,8 +57,12 @@ class Gateway:
         self._patience_s = patience_s
         self._http: aiohttp.ClientSession | None = None
 
-    async def open(self, rollout: Rollout) -> str:
-        """Opens the session of the current attempt; doing it again changes nothing. Returns the agent's base URL.
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
+        """Opens the session of the current attempt; doing it again changes nothing.
+
+        Args:
+            rollout: where it stands.
+            roles: tell the harness's calls apart.
 
         Raises:
             EngineError: the proxy did not answer in time.
@@ -56,10 +72,10 @@ class Gateway:
         start = rollout.start
         meta = {
             "rollout_id": start.rollout_id, "attempt": rollout.attempt, "group_id": start.group_id,
-            "purpose": start.purpose, "sampling": start.sampling,
+            "purpose": start.purpose, "sampling": start.sampling, "roles": msgspec.to_builtins(roles),
         }  # fmt: skip
         opened = await self._call("PUT", _session(rollout), _Opened, meta)
-        return f"{self._url}{opened.path}/v1"
+        return Endpoint(self._url + opened.path, opened.secret)
 
     async def seal(self, rollout: Rollout) -> Sealed:
         """Seals the session of the current attempt and tells its calls; doing it again gives the same answer.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.sandbox import Isolation, PhaseName, Sandbox, log_folders
 from services.orchestrator.spec import Copy, Phase, Spec
@@ -32,7 +33,7 @@ class Attempt:
         isolation: kind of sandbox.
         sandbox: folder of the sandbox, not there yet.
         record: folder in the run folder, for status and logs.
-        base_url: of the rollout's model endpoint, `/v1` included.
+        endpoint: where its model calls go.
         host_env: variables that the task's `${NAME}` may refer to.
     """
 
@@ -42,7 +43,7 @@ class Attempt:
     isolation: Isolation
     sandbox: Path
     record: Path
-    base_url: str
+    endpoint: Endpoint
     host_env: Mapping[str, str]
 
 
@@ -72,9 +73,12 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     host, seen = sandbox.host("agent"), sandbox.seen("agent")
     launch = attempt.harness.launch(
         Request(
-            attempt.base_url, config.engine.served_name, attempt.task.instruction, seen.home, seen.logs, attempt.task.metadata
+            base_url=attempt.endpoint.base_url, key=attempt.endpoint.key,
+            model=config.engine.served_name, context_length=config.engine.max_model_len,
+            instruction=attempt.task.instruction, home=seen.home, logs=seen.logs, workdir=seen.app,
+            metadata=attempt.task.metadata,
         )
-    )
+    )  # fmt: skip
     attempt.isolation.check_readable(launch.read_only)
     phase = _phase(attempt, sandbox, "agent", list(launch.argv), launch.read_only)
     phase["fresh"] += [host.app, *(f"{host.logs}/{name}" for name in log_folders("agent"))]

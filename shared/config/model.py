@@ -114,6 +114,10 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     """The recording gateway.
 
     Attributes:
+        mode: `record` forwards conversations and takes the prompt's ids from the engine's echo; `splice` sends the ids that
+            were sampled before, and a rendered delta, so that a conversation stays one row whatever the template does.
+        thinking: in splice mode, whether earlier thinking stays in the prompt after a new user message where the template
+            would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
         port: 0 takes a free one.
         control_key_env: environment variable with the key of the control routes.
@@ -125,6 +129,8 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
         max_tokens: cap on the tokens of one reply; 0 leaves it to the harness and the served length.
     """
 
+    mode: Literal["record", "splice"] = "record"
+    thinking: Literal["keep", "fork"] = "keep"
     host: str = "127.0.0.1"
     port: Port = 0
     control_key_env: str = "OPENFORGE_CONTROL_KEY"
@@ -149,6 +155,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         work_root: folder for the sandboxes; empty takes one under the system's temporary folder.
         keep: which sandbox folders to keep after the rollout.
         uid: user and group id to drop to when root without bubblewrap.
+        harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
     """
 
@@ -161,6 +168,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     work_root: str = ""
     keep: Literal["none", "failed", "all"] = "none"
     uid: Annotated[int, Meta(ge=1)] = 65534
+    harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
 
 
@@ -284,8 +292,8 @@ class Config(Section, frozen=True, kw_only=True):
 
 
 PATHS: tuple[tuple[str, ...], ...] = (
-    ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("tasks", "train"), ("tasks", "heldout"),
-    ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
+    ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("orchestrator", "harness_dir"),
+    ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
 )  # fmt: skip
 """Values that are paths, made absolute against the folder of the file (or the working folder, for --set and environment)."""
 

@@ -1,4 +1,7 @@
-"""Harness adapters: how an unmodified agent program is started and pointed at a rollout's own model endpoint."""
+"""Harness adapters: how an unmodified agent program is started and pointed at a rollout's own model endpoint.
+
+An adapter is one TOML file (`adapter.py` describes it): one of `adapters/`, or a user's own in `orchestrator.harness_dir`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from shared.errors import HarnessError
+from shared.roles import RoleRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,19 +18,25 @@ class Request:
     """What a launch is made for.
 
     Attributes:
-        base_url: of the rollout's OpenAI-compatible endpoint, `/v1` included.
+        base_url: of the rollout's model endpoint, without an API's own path: `http://host:port/run/<secret>`.
+        key: what the program may show as its API key: the rollout's secret.
         model: name to ask for.
+        context_length: tokens of prompt and reply together that the engine serves.
         instruction: the task.
-        metadata: the task's free table; adapters document the keys that they read.
         home: the agent's home folder, as it sees it.
         logs: its folder for logs, as it sees it.
+        workdir: the folder that it starts in, as it sees it.
+        metadata: the task's free table; adapters name the keys that they read.
     """
 
     base_url: str
+    key: str
     model: str
+    context_length: int
     instruction: str
     home: str
     logs: str
+    workdir: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -49,7 +58,11 @@ class Launch:
 
 
 class Harness(Protocol):
-    """An adapter."""
+    """A program that rollouts can be run in."""
+
+    def roles(self) -> list[RoleRule]:
+        """Which of its calls are not its main conversation."""
+        ...
 
     def launch(self, request: Request) -> Launch:
         """How to start the program.
@@ -60,16 +73,17 @@ class Harness(Protocol):
         ...
 
 
-def harness(name: str) -> Harness:
-    """The adapter of that name.
+def harness(name: str, folder: str = "") -> Harness:
+    """The harness of that name.
+
+    Args:
+        name: of an adapter.
+        folder: a user's own adapters (`orchestrator.harness_dir`), looked into before the built-in ones; empty for none.
 
     Raises:
-        HarnessError: there is none.
+        HarnessError: there is none of that name, or its file is not a valid adapter.
     """
-    from services.orchestrator.harnesses.mini import Mini
-    from services.orchestrator.harnesses.react import React
+    from services.orchestrator.harnesses.library import adapter_file
+    from services.orchestrator.harnesses.program import Program
 
-    known: dict[str, Harness] = {"react": React(), "mini": Mini()}
-    if name not in known:
-        raise HarnessError(f"no harness {name!r}; known: {', '.join(sorted(known))}")
-    return known[name]
+    return Program(adapter_file(name, folder))

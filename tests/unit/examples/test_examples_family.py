@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from examples.lookup.family import FILES, KEYS, TOOLS, Split, demonstrate, make_task, split_of
 from examples.lookup.write_tasks import COUNTS, TASKS, write_all, write_task
-from services.orchestrator.harnesses.programs import react
+from services.orchestrator.harnesses.adapters.programs import react
 from shared.task import list_tasks, load_task
 
 seeds = st.integers(0, 2**32)

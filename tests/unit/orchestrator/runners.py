@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from services.orchestrator.backends.local import LocalBackend
+from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.isolation import INSTALL
 from services.orchestrator.plan import Attempt, plan
@@ -23,6 +24,7 @@ from services.orchestrator.sandbox import Isolation, Kind, copy_etc
 from services.orchestrator.spec import Spec, Status
 from shared.config import Config, OrchestratorConfig
 from shared.events import RolloutStart
+from shared.roles import RoleRule
 from shared.task import load_task
 
 KINDS: tuple[Kind, ...] = ("bubblewrap", "uid", "process")
@@ -60,6 +62,9 @@ class Shell:
 
     script: str
     read_only: Sequence[Path] = ()
+
+    def roles(self) -> list[RoleRule]:
+        return []
 
     def launch(self, request: Request) -> Launch:
         return Launch(("/bin/sh", "-c", self.script), {"BASE": request.base_url}, {"note": "home\n"}, tuple(self.read_only))
@@ -103,7 +108,7 @@ class Bench:
             self.isolation,
             self.sandboxes / session,
             record,
-            "http://m/v1",
+            Endpoint("http://m", "k"),
             {},
         )
         spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))

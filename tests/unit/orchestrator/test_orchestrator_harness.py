@@ -1,4 +1,4 @@
-"""The harness adapters, and the react program as a process of its own against the stand-in."""
+"""The react harness: its program as a process of its own against the stand-in; and the real mini-swe-agent."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from services.orchestrator.harnesses import Launch, Request, harness
-from services.orchestrator.harnesses.react import PROGRAM
+from services.orchestrator.harnesses import Request, harness
+from services.orchestrator.harnesses.library import BUILT_IN
 from shared.errors import HarnessError
 from tests.unit.orchestrator.house import House, MakeTask, Reply, StandIn, bash, commands, start
 
-REQUEST = Request("http://127.0.0.1:9/run/s/v1", "policy", "Do it.", "/home/agent", "/logs")
+REQUEST = Request("http://127.0.0.1:9/run/s", "s", "policy", 4096, "Do it.", "/home/agent", "/logs", "/app")
+PROGRAM = BUILT_IN / "programs" / "react.py"
 Conversation = list[Reply]
 
 
@@ -122,55 +124,20 @@ async def test_a_refused_request_is_not_tried_again(proxy: StandIn, tmp_path: Pa
 
 def test_react_takes_its_limits_from_the_task() -> None:
     def env(**metadata: object) -> dict[str, str]:
-        return harness("react").launch(Request(**{**_fields(REQUEST), "metadata": metadata})).env
+        return harness("react").launch(replace(REQUEST, metadata=metadata)).env
 
     assert (env()["MAX_TURNS"], env()["OUTPUT_CHARS"]) == ("8", "4000")
     assert (env(max_turns=4)["MAX_TURNS"], env(output_chars=400)["OUTPUT_CHARS"]) == ("4", "400")
     assert env()["OPENAI_BASE_URL"] == "http://127.0.0.1:9/run/s/v1"
-    for bad in (0, -1, "4", None):
+    for bad in (0, -1, "4", None, True):
         with pytest.raises(HarnessError, match=r"metadata\.max_turns"):
             env(max_turns=bad)
 
 
-def test_an_unknown_harness_names_those_that_are_known() -> None:
-    with pytest.raises(HarnessError, match="no harness 'claude'; known: mini, react"):
-        harness("claude")
-
-
-@pytest.fixture
-def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder with something that looks like an installed mini-swe-agent."""
-    monkeypatch.setenv("OPENFORGE_CACHE", str(tmp_path))
-    environment = tmp_path / "harness" / "mini-swe-agent-2.4.6"
-    (environment / "bin").mkdir(parents=True)
-    (environment / "bin" / "mini").touch()
-    (environment / "installed").touch()
-    (environment / "pyvenv.cfg").write_text("home = /opt/python/bin\nversion = 3.11\n")
-    return environment
-
-
-def test_mini_is_started_in_its_own_environment(mini: Path) -> None:
-    launch: Launch = harness("mini").launch(REQUEST)
-    assert launch.argv[0] == f"{mini}/bin/mini"
-    assert launch.argv[3:7] == ("-m", "openai/policy", "-t", "Do it.")
-    assert launch.env["OPENAI_API_BASE"] == REQUEST.base_url
-    assert launch.read_only == (mini, Path("/opt/python"))
-
-
-def test_a_mini_that_is_not_installed_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENFORGE_CACHE", str(tmp_path))
-    with pytest.raises(HarnessError, match=r"run scripts/install-mini\.sh"):
-        harness("mini").launch(REQUEST)
-
-
-@pytest.mark.usefixtures("mini")
-def test_an_instruction_too_long_for_mini_is_refused() -> None:
-    with pytest.raises(HarnessError, match="100000 bytes"):
-        harness("mini").launch(Request(**{**_fields(REQUEST), "instruction": "é" * 60_000}))
-
-
-def _fields(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in request.__slots__}
+def test_react_brings_its_program_along() -> None:
+    launch = harness("react").launch(REQUEST)
+    assert launch.argv[-2:] == ("/home/agent/react.py", "/home/agent/instruction.md")
+    assert launch.files == {"react.py": PROGRAM.read_text(), "instruction.md": "Do it."}
 
 
 @pytest.mark.real
