@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from shared.packing import unpack_floats, unpack_ids
 from shared.subjects import tap_pattern
 from tests.e2e.stacks import TASKS, LiveStack, live_stack
 from tests.engine.long_model import MAX_LENGTH, make_long_model
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -26,9 +27,9 @@ GAP = 1e-3
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that says nonsense, with room for an agent's prompts."""
-    yield make_long_model(tmp_path_factory.mktemp("long-model"))
+    return make_long_model(tmp_path_factory.mktemp("long-model"))
 
 
 @pytest.fixture
@@ -92,12 +93,10 @@ async def test_an_agents_rollout_is_recorded_assembled_and_replayed(name: str, s
     await asyncio.sleep(0)
     task = next((TASKS / "train").iterdir())
     start = RolloutStart(
-        run_id=stack.config.run.id, rollout_id=f"{name}-r", group_id=f"{name}-g", group_size=1, task_dir=str(task), harness=name,
-        sampling={"seed": 1, "max_tokens": 48},
+        run_id=stack.config.run.id, rollout_id=f"{name}-r", group_id=f"{name}-g", group_size=1, task_dir=str(task),
+        harness=name, sampling={"seed": 1, "max_tokens": 48},
     )  # fmt: skip
-    async with asyncio.timeout(stack.config.engine.start_timeout_s):
-        while not await _healthy(stack.config.engine.url):
-            await asyncio.sleep(0.2)
+    await eventually(lambda: _healthy(stack.config.engine.url), stack.config.engine.start_timeout_s)
     await stack.bus.publish(start)
     outcome = await asyncio.wait_for(ended, 600)
     assert isinstance(outcome, RolloutFinished), outcome
