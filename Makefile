@@ -1,22 +1,23 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check mini clean
+.PHONY: help setup demo test test-fast check mini bench-gateway clean
 
 SEED ?= 0
 REWARD ?= verifier
+MODE ?= record
 STEPS ?=
 ARGS ?=
 BIN := .venv/bin
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
 
-demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin STEPS=10 ARGS="--set a.b=c")
-	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
+demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=10 ARGS="--set a.b=c")
+	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and all tests, with real engines and servers
 	@$(BIN)/python -m pytest
@@ -33,6 +34,9 @@ check: setup ## lint, format, types, import rules
 # Without this harness its tests skip, each by name.
 mini: setup
 	@$(BIN)/openforge harness install mini || echo "mini-swe-agent could not be installed; its tests will be skipped"
+
+bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
+	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)
 
 clean: ## remove the environment and all caches of this folder; runs/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info

@@ -69,7 +69,8 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
         case "proxy":
             from services.proxy.service import ProxyService
 
-            return ProxyService(config, bus, Sessions(store, run, ttl), control_key=_secret(config.proxy.control_key_env))
+            key = _secret(config.proxy.control_key_env)
+            return ProxyService(config, bus, Sessions(store, run, ttl), Blobs(store, run, ttl), control_key=key)
         case "orchestrator":
             from services.orchestrator.service import OrchestratorService
 

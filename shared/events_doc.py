@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shared.events import COMMANDS, EVENTS, BlobRef, Message, Row, TokenCounts, Trajectory, tag_of
+from shared.events import COMMANDS, EVENTS, BlobRef, Media, Message, Row, TokenCounts, Trajectory, tag_of
 from shared.subjects import pattern_of
 
 _HEAD = """# Messages on the bus
@@ -26,7 +26,7 @@ Every message carries `run_id` and `at` (unix seconds). New fields keep the vers
 def render() -> str:
     """The whole page."""
     parts = [_HEAD, "## Commands\n", *(_message(t) for t in COMMANDS), "## Events\n", *(_message(t) for t in EVENTS)]
-    parts += ["## Bodies\n", *(_section(t, t.__name__) for t in (Trajectory, Row, TokenCounts, BlobRef))]
+    parts += ["## Bodies\n", *(_section(t, t.__name__) for t in (Trajectory, Row, TokenCounts, Media, BlobRef))]
     return "\n".join(parts)
 
 
@@ -65,6 +65,8 @@ def _default(f: msgspec.structs.FieldInfo) -> str:
         return "required"
     if f.default_factory is not msgspec.NODEFAULT:
         return f"`{f.default_factory()!r}`" if f.default_factory in (list, dict) else ""
+    if isinstance(f.default, msgspec.Raw):
+        return f"`{bytes(f.default).decode()}`"
     return f"`{f.default!r}`" if not isinstance(f.default, msgspec.Struct) else "empty"
 
 

@@ -6,12 +6,15 @@ Used by the proxy (to store prompts as deltas) and by the collector (to merge ca
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from shared.packing import digester
 
 _ID_BYTES = 4
+_BLOCK = 256 * _ID_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +26,46 @@ class Parent:
 
 
 class Lineage:
-    """Index of the calls of one rollout by (length, prefix digest). Sequences are packed uint32 (`shared.packing`)."""
+    """Index of the calls of one rollout. Sequences are packed uint32 (`shared.packing`).
+
+    A sequence is filed under the digest of its whole blocks of 256 tokens, with what remains after them. So a look-up hashes
+    the prompt once and asks one table per block, whatever the number of calls.
+    """
 
     def __init__(self) -> None:
-        self._lengths: list[int] = []
-        self._calls: dict[tuple[int, bytes], int] = {}
+        self._ends: defaultdict[bytes, dict[int, dict[bytes, int]]] = defaultdict(dict)
+        self._marks: dict[int, tuple[int, blake2b]] = {}
 
-    def add(self, seq: int, full: bytes) -> None:
-        """Makes ``full(seq)`` known. Of two calls with equal ids the later one counts."""
-        self.add_digest(seq, len(full), digester(full).digest())
+    def add(self, seq: int, full: bytes, parent: int | None = None) -> None:
+        """Makes ``full(seq)`` known. Of two calls with equal ids the later one counts.
 
-    def add_digest(self, seq: int, size: int, digest: bytes) -> None:
-        """The same for one who knows the digest (`shared.packing.digester`) of the `size` bytes of ``full(seq)`` already."""
-        at = bisect_left(self._lengths, size)
-        if at == len(self._lengths) or self._lengths[at] != size:
-            insort(self._lengths, size)
-        self._calls[size, digest] = max(seq, self._calls.get((size, digest), 0))
+        Args:
+            seq: its number.
+            full: its prompt and completion.
+            parent: number of a call that is known to be a prefix of it; only what follows is hashed then.
+        """
+        at, state = self._marks.get(parent or 0, (0, digester()))
+        state = state.copy()
+        end = len(full) - len(full) % _BLOCK
+        state.update(memoryview(full)[at:end])
+        self._marks[seq] = (end, state)
+        tails = self._ends[state.digest()].setdefault(len(full) - end, {})
+        tails[full[end:]] = max(seq, tails.get(full[end:], 0))
 
     def parent(self, prompt: bytes) -> Parent | None:
-        """The longest known call that is a strict prefix of `prompt`, in one pass over it, whatever the number of calls."""
-        found: Parent | None = None
-        state, done = digester(), 0
-        for size in self._lengths:
-            if size >= len(prompt):
-                break
-            state.update(memoryview(prompt)[done:size])
-            done = size
-            seq = self._calls.get((size, state.digest()))
-            if seq is not None:
-                found = Parent(seq, size // _ID_BYTES)
-        return found
+        """The longest known call that is a strict prefix of `prompt`."""
+        for at, digest in reversed(list(_boundaries(prompt))):
+            tails = self._ends.get(digest, {})
+            for size in sorted(tails, reverse=True):
+                if at + size < len(prompt) and (seq := tails[size].get(prompt[at : at + size])) is not None:
+                    return Parent(seq, (at + size) // _ID_BYTES)
+        return None
+
+
+def _boundaries(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where each whole block ends, and the digest up to there; the beginning is the first."""
+    state, view = digester(), memoryview(data)
+    yield 0, state.digest()
+    for at in range(_BLOCK, len(data) + 1, _BLOCK):
+        state.update(view[at - _BLOCK : at])
+        yield at, state.digest()

@@ -1,4 +1,4 @@
-"""The demo from nothing: ``python -m examples.lookup.demo [--seed N] [--reward verifier|coin] [--steps N] [more options]``.
+"""The demo from nothing: ``python -m examples.lookup.demo [--seed N] [--reward verifier|coin] [--mode record|splice] [more]``.
 
 Makes the untrained model and the warm-start rows once per seed, in ``$OPENFORGE_CACHE`` (default ``~/.cache/openforge``), then
 becomes ``openforge run`` on the example's configuration. What it does not know is passed on, such as ``--set run.root=FOLDER``.
@@ -26,11 +26,14 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of weights, rows, task order and sampling (default: 0)")
     parser.add_argument("--reward", choices=("verifier", "coin"), default="verifier", help="coin: a control run")
+    parser.add_argument(
+        "--mode", choices=("record", "splice"), default="record", help="of the proxy; splice: one row a rollout"
+    )
     parser.add_argument("--steps", type=int, help="training steps (default: as in openforge.toml)")
     args, rest = parser.parse_known_args()
     base = cache_folder()
     try:
-        command = run_command(prepare(base, args.seed), base, args.seed, args.reward, args.steps)
+        command = run_command(prepare(base, args.seed), base, args)
     except KeyboardInterrupt:
         _say(f"ended while preparing; nothing half-made is left in {base}")
         sys.exit(130)
@@ -38,17 +41,18 @@ def main() -> None:
     os.execv(sys.executable, [sys.executable, *command, *rest])
 
 
-def run_command(prepared: Path, base: Path, seed: int, reward: str, steps: int | None) -> list[str]:
+def run_command(prepared: Path, base: Path, args: argparse.Namespace) -> list[str]:
     """Arguments of the Python that runs the training."""
     settings = {
         "engine.model": prepared / "model",
         "trainer.warm_start.rows": prepared / "rows.parquet",
         "trainer.warm_start.cache": base,
-        "run.seed": seed,
-        "orchestrator.reward": reward,
+        "run.seed": args.seed,
+        "orchestrator.reward": args.reward,
+        "proxy.mode": args.mode,
     }
-    if steps is not None:
-        settings["trainer.steps"] = steps
+    if args.steps is not None:
+        settings["trainer.steps"] = args.steps
     sets = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     return ["-m", "services.cli", "run", str(CONFIG), *sets]
 

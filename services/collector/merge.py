@@ -35,7 +35,7 @@ def link(calls: Sequence[Call], cut: Collection[int]) -> Parents:
         ids, fitness = (call.record.prompt_digest, call.record.completion), _fitness(call, cut)
         if fitness >= best.get(ids, fitness):
             best[ids] = fitness
-            lineage.add_digest(call.seq, len(call.full), call.digest.digest())
+            lineage.add(call.seq, call.full, parents[call.seq])
     return parents
 
 

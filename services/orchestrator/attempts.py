@@ -161,7 +161,7 @@ class Attempts:
         return Attempt(
             start=start, task=task, harness=adapter, isolation=self._sandboxes.isolation,
             sandbox=self._sandboxes.folder(job.session), record=self._records.folder(job.rollout).resolve(),
-            endpoint=await self._gateway.open(job.rollout), host_env=os.environ,
+            endpoint=await self._gateway.open(job.rollout, adapter.roles()), host_env=os.environ,
         )  # fmt: skip
 
     async def _carry_out(self, job: Job, attempt: Attempt | None) -> Status | ForgeError:

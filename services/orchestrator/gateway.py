@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from services.orchestrator.state import Rollout, Sealed
 from shared.config.model import ProxyConfig
 from shared.errors import ConfigError, EngineError, FidelityError
 from shared.ids import session_id
+from shared.roles import RoleRule
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +57,12 @@ class Gateway:
         self._patience_s = patience_s
         self._http: aiohttp.ClientSession | None = None
 
-    async def open(self, rollout: Rollout) -> Endpoint:
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
         """Opens the session of the current attempt; doing it again changes nothing.
+
+        Args:
+            rollout: where it stands.
+            roles: tell the harness's calls apart.
 
         Raises:
             EngineError: the proxy did not answer in time.
@@ -66,7 +72,7 @@ class Gateway:
         start = rollout.start
         meta = {
             "rollout_id": start.rollout_id, "attempt": rollout.attempt, "group_id": start.group_id,
-            "purpose": start.purpose, "sampling": start.sampling,
+            "purpose": start.purpose, "sampling": start.sampling, "roles": msgspec.to_builtins(roles),
         }  # fmt: skip
         opened = await self._call("PUT", _session(rollout), _Opened, meta)
         return Endpoint(self._url + opened.path, opened.secret)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from math import isfinite
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
+from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta, Usage
 from services.proxy.errors import broken
-from services.proxy.sse import event_data
 from shared.errors import FidelityError
 
-_TokenId = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
-_LARGEST = 3.0e38  # of a float32, in which log-probs are kept
+_NULL = msgspec.Raw(b"null")
 
 
 class _TokenLogprob(msgspec.Struct):
@@ -44,18 +43,36 @@ class _Message(msgspec.Struct):
 class _Choice(msgspec.Struct):
     delta: _Message | None = None
     message: _Message | None = None
-    token_ids: list[_TokenId] | None = None
+    token_ids: list[int] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens_details: _Details | None = None
 
 
 class _Reply(msgspec.Struct):
     choices: list[_Choice] = []
-    prompt_token_ids: list[_TokenId] | None = None
+    prompt_token_ids: msgspec.Raw = _NULL
+    usage: _Usage | None = None
     error: str | dict[str, Any] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Reply)
+_LOWEST = -3.0e38  # of a float32, in which log-probs are kept
+
+
+@dataclass(slots=True)
+class _Tool:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -63,54 +80,67 @@ class Answer:
     """A reply of the engine, as far as it has come.
 
     Attributes:
-        prompt: token ids that the engine saw; None until they came.
+        prompt: token ids that the engine saw, as a JSON array without blanks; empty until they came.
         completion: sampled token ids, a sampled stop token included.
         logprobs: natural log, one per sampled id.
         finish_reason: set by the last event with tokens.
+        stop_reason: the engine's: a stop string, the id of a stop token that was asked for, None for its own stop tokens.
     """
 
-    prompt: list[int] | None = None
+    prompt: bytes = b""
     completion: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    _cached: int = 0
     _content: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
-    _tools: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _tools: dict[int, _Tool] = field(default_factory=dict)
 
-    def add_event(self, event: bytes) -> bool:
-        """Takes in one server-sent event; True once the reply is finished.
+    def add(self, data: bytes) -> Delta | None:
+        """Takes in one event's JSON; gives what it adds to the reply, if anything.
 
         Raises:
             Refused: the engine reported an error inside the stream.
             FidelityError: the event cannot be read.
         """
-        data = event_data(event)
-        if data and data != b"[DONE]":
-            self._add(data)
-        return self.finish_reason is not None
+        delta = None
+        for choice in self._read(data).choices:
+            if choice.delta is not None:
+                delta = self._add_delta(choice.delta)
+            self._add_tokens(choice)
+        return delta
 
     def add_whole(self, body: bytes) -> None:
         """Takes in a reply that was not streamed.
 
         Raises:
-            Refused, FidelityError: as `add_event`; also when the reply is not finished.
+            Refused, FidelityError: as `add`; also when the reply is not finished.
         """
-        self._add(body)
+        for choice in self._read(body).choices:
+            message = choice.message or _Message()
+            for index, call in enumerate(message.tool_calls or ()):
+                call.index = index
+            self._add_delta(message)
+            self._add_tokens(choice)
         if self.finish_reason is None:
             raise broken("the engine's reply has no finish_reason")
 
     @property
-    def reply(self) -> dict[str, Any]:
-        """The assistant message as the harness saw it."""
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content)}
-        if self._reasoning:
-            message["reasoning"] = "".join(self._reasoning)
-        if self._tools:
-            message["tool_calls"] = [self._tools[i] for i in sorted(self._tools)]
-        return message
+    def reply(self) -> Reply:
+        """The reply as far as it has come. Its prompt tokens are counted only where `prompt_length` is known."""
+        calls = [ToolCall(t.id, t.name, "".join(t.arguments)) for _, t in sorted(self._tools.items())]
+        usage = Usage(self.prompt_length, len(self.completion), self._cached)
+        stopped = self.stop_reason if isinstance(self.stop_reason, str) else None
+        return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage, stopped)
 
-    def check(self) -> list[int]:
-        """The prompt's ids, once it is certain that the record will be exact.
+    @property
+    def prompt_length(self) -> int:
+        """Tokens of the prompt, counted without reading them; 0 until they came."""
+        return self.prompt.count(b",") + 1 if self.prompt else 0
+
+    def check(self) -> None:
+        """Makes certain that a record will be exact.
 
         Raises:
             FidelityError: prompt ids are missing, ids and log-probs do not pair up, or a log-prob is not finite.
@@ -119,46 +149,49 @@ class Answer:
             raise FidelityError("the engine gave no prompt_token_ids; does it support return_token_ids?")
         if len(self.completion) != len(self.logprobs):
             raise FidelityError(f"the engine gave {len(self.completion)} token ids and {len(self.logprobs)} log-probs")
-        if not all(-_LARGEST <= p <= _LARGEST for p in self.logprobs):
+        if self.logprobs and not (isfinite(sum(self.logprobs)) and min(self.logprobs) > _LOWEST):
             raise FidelityError("the engine gave a log-prob that is not finite")
-        return self.prompt
 
-    def _add(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> _Reply:
         try:
             reply = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise FidelityError(f"the engine's reply cannot be read: {e}") from None
         if reply.error is not None:
-            raise broken(_words(reply.error))
-        if reply.prompt_token_ids is not None:
-            self.prompt = reply.prompt_token_ids
-        for choice in reply.choices:
-            self._add_choice(choice)
+            raise broken(error_words(reply.error))
+        if reply.prompt_token_ids != _NULL:
+            self.prompt = bytes(reply.prompt_token_ids).replace(b" ", b"")
+        if reply.usage is not None and reply.usage.prompt_tokens_details is not None:
+            self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
+        return reply
 
-    def _add_choice(self, choice: _Choice) -> None:
-        self.completion += choice.token_ids or ()
-        if choice.logprobs is not None:
-            self.logprobs += [p.logprob for p in choice.logprobs.content or ()]
-        message = choice.delta or choice.message
-        if message is not None:
-            self._add_message(message, whole=choice.delta is None)
-        self.finish_reason = choice.finish_reason or self.finish_reason
+    def _add_tokens(self, choice: _Choice) -> None:
+        if choice.token_ids:
+            self.completion += choice.token_ids
+        if choice.logprobs is not None and choice.logprobs.content:
+            self.logprobs += [p.logprob for p in choice.logprobs.content]
+        if choice.finish_reason is not None:
+            self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
 
-    def _add_message(self, message: _Message, *, whole: bool) -> None:
+    def _add_delta(self, message: _Message) -> Delta | None:
         if message.content:
             self._content.append(message.content)
         if message.reasoning:
             self._reasoning.append(message.reasoning)
-        for at, part in enumerate(message.tool_calls or ()):
-            call = self._tools.setdefault(
-                at if whole else part.index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-            )
-            call["id"] = part.id or call["id"]
-            if part.function is not None:
-                call["function"]["name"] += part.function.name or ""
-                call["function"]["arguments"] += part.function.arguments or ""
+        tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()
+        if message.content or message.reasoning or tools:
+            return Delta(message.reasoning or "", message.content or "", tools)
+        return None
+
+    def _add_tool(self, part: _ToolCall) -> ToolDelta:
+        function = part.function or _Function()
+        call = self._tools.setdefault(part.index, _Tool())
+        call.id = call.id or part.id or ""
+        call.name += function.name or ""
+        call.arguments.append(function.arguments or "")
+        return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
 
 
-def _words(error: str | dict[str, Any]) -> str:
-    """What an error says: its `message` if it has one."""
+def error_words(error: str | dict[str, Any]) -> str:
+    """What an error of the engine says: its `message` if it has one."""
     return str(error.get("message", error)) if isinstance(error, dict) else error

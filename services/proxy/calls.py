@@ -10,19 +10,21 @@ from __future__ import annotations
 import logging
 import time
 
-from aiohttp import StreamReader
-
-from services.proxy.client import EVENTS, JSON, Client
-from services.proxy.dialects.base import Dialect, Turn
-from services.proxy.errors import ClientLeft, EngineRefused, Refused, broken, unavailable
+from services.proxy.client import JSON, Client
+from services.proxy.dialects.base import Dialect, Target, Turn
+from services.proxy.errors import ClientLeft, Refused, broken, unavailable
+from services.proxy.exchange import Exchange, Passed, Worded
+from services.proxy.history import History
+from services.proxy.known import Book
 from services.proxy.ledger import Ending, Ledger
+from services.proxy.prompts import Prompts
 from services.proxy.recorder import Call, Recorder
+from services.proxy.roles import part_of
 from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
-from services.proxy.sse import SseSplitter
 from services.proxy.upstream import Engine
 from shared.config import Config
-from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected
+from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
 from shared.log import log_context
 from shared.store.sessions import Begun
 
@@ -36,16 +38,24 @@ class Calls:
         config: resolved configuration.
         ledger: numbers calls and settles them.
         engine: where calls go.
+        book: what is known of sessions.
+        history: what other proxies know of them.
+        prompts: decides what is sent.
         recorder: makes records durable.
     """
 
-    def __init__(self, config: Config, ledger: Ledger, engine: Engine, recorder: Recorder) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, prompts: Prompts, recorder: Recorder
+    ) -> None:
         self._config = config
         self._ledger = ledger
         self._engine = engine
+        self._book = book
+        self._history = history
         self._recorder = recorder
+        self._prompts = prompts
 
-    async def serve(self, dialect: Dialect, secret: str, client: Client) -> None:
+    async def serve(self, dialect: Dialect, target: Target, secret: str, client: Client) -> None:
         """One call. Every way in which it can end is answered or, when the client left, noted.
 
         Raises:
@@ -53,94 +63,91 @@ class Calls:
             ClientLeft: the client hung up before it became one.
         """
         body = await client.read(int(self._config.proxy.max_body_mb * 1024 * 1024))
-        turn = dialect.read(body)
+        turn = dialect.read(body, target)
+        if turn.count:
+            await self._count(dialect, turn, secret, client)
+            return
         client.watch()
         arrived = time.monotonic()
-        begun = await self._ledger.begin(secret, client)
+        begun = await self._ledger.begin(secret, client, waiting=turn.stream)
         ending: Ending = "lost"
         try:
-            call = self._call(dialect.api, turn, begun, arrived)
-            with log_context(rollout=call.meta.rollout_id, call=str(begun.seq)):
-                ending = await self._run(dialect, call, client)
+            with log_context(session=begun.session_id, call=str(begun.seq)):
+                ending = await self._run(dialect, turn, target, begun, arrived, client)
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
 
-    def _call(self, api: str, turn: Turn, begun: Begun, arrived: float) -> Call:
-        meta = read_meta(begun.meta)
-        request = engine_request(turn, meta.sampling, self._config, attempt=meta.attempt, seq=begun.seq)
-        return Call(api, turn, begun, meta, request, arrived)
+    async def _count(self, dialect: Dialect, turn: Turn, secret: str, client: Client) -> None:
+        await self._ledger.check(secret)
+        fields = {name: raw for name, raw in turn.fields.items() if name in ("tools", "chat_template_kwargs")}
+        tokens = await self._engine.tokenize(turn.messages, fields)
+        await client.respond(200, JSON, dialect.counted(len(tokens)))
 
-    async def _run(self, dialect: Dialect, call: Call, client: Client) -> Ending:
+    async def _run(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client) -> Ending:
         try:
-            tail = await client.unless_left(self._exchange(call, client))
-            await self._recorder.record(call, "sent")
+            call = await client.unless_left(self._prepare(dialect, turn, target, begun, arrived))
+        except ClientLeft:
+            return "errored"
+        except (Refused, ForgeError) as e:
+            await fail(dialect, client, e if isinstance(e, Refused) else unavailable(str(e)))
+            return "errored"
+        return await self._exchange(dialect, call, client)
+
+    async def _prepare(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float) -> Call:
+        meta = read_meta(begun.meta)
+        session = self._book.session(begun.session_id)
+        session.note(begun.seq)
+        if session.misses(begun.seq):
+            await self._history.catch_up(begun.session_id, meta, session)
+        prompt = await self._prompts.prepare(turn, session)
+        request = engine_request(turn, meta.sampling, self._config, attempt=meta.attempt, seq=begun.seq)
+        part = part_of(meta.roles, turn, target.headers)
+        return Call(dialect.api, turn, begun, meta, session, part, prompt, request, arrived)
+
+    async def _exchange(self, dialect: Dialect, call: Call, client: Client) -> Ending:
+        exchange = self._way(dialect, call, client)
+        try:
+            reply = await client.unless_left(exchange.run())
+            await self._recorder.record(call, reply, "sent")
         except ClientLeft:
             return await self._keep_cut(call)
-        except EngineRefused as e:
-            await client.respond(e.status, e.content_type, e.body)
-            return "errored"
         except Refused as e:
             ending = await self._keep_cut(call)
-            await _fail(dialect, client, e)
+            await fail(dialect, client, e)
             return ending
         except (FidelityError, Rejected) as e:
-            await _fail(dialect, client, broken(str(e)))
+            await fail(dialect, client, broken(str(e)))
             return "lost"
-        except BusUnavailable as e:
-            await _fail(dialect, client, unavailable(str(e)))
+        except (BusUnavailable, StoreUnavailable) as e:
+            await fail(dialect, client, unavailable(str(e)))
             return "lost"
         gone = client.gone
-        await _finish(call.turn, client, tail)
+        await exchange.finish()
         return "cut" if gone else "delivered"
 
-    async def _exchange(self, call: Call, client: Client) -> bytes:
-        """Asks the engine and relays what comes; gives back what must wait until the record is durable."""
-        async with self._engine.chat(call.request.body) as stream:
-            if call.turn.stream:
-                return await _relay(call, stream, client)
-            body = await stream.read()
-            call.answer.add_whole(body)
-            return body
+    def _way(self, dialect: Dialect, call: Call, client: Client) -> Exchange:
+        """What the engine says is passed on as it is where engine and harness speak the same, and worded anew elsewhere."""
+        same = dialect.api == "openai.chat" and self._config.proxy.mode == "record"
+        kind = Passed if same else Worded
+        return kind(dialect, call, self._engine, client, self._config.engine.max_model_len)
 
     async def _keep_cut(self, call: Call) -> Ending:
         """Records what was sampled of a reply that will not become whole."""
         if not call.answer.completion:
             return "errored"
         try:
-            await self._recorder.record(call, "cut")
+            await self._recorder.record(call, call.answer.reply, "cut")
         except ForgeError as e:
             log.warning("a reply that was cut could not be recorded: %s", e)
             return "lost"
         return "cut"
 
 
-async def _relay(call: Call, stream: StreamReader, client: Client) -> bytes:
-    """Passes events on as they come, up to the one that ends the reply; that one and what follows are given back."""
-    splitter, tail = SseSplitter(), bytearray()
-    await client.start(200, EVENTS, cache_control="no-cache")
-    async for piece in stream.iter_any():
-        now = bytearray()
-        for event in splitter.feed(piece):
-            held = call.answer.finish_reason is not None or call.answer.add_event(event)
-            (tail if held else now).extend(event)
-        if now:
-            await client.send(bytes(now))
-    if call.answer.finish_reason is None:
-        raise broken("the engine's stream ended before its reply did")
-    return bytes(tail) + splitter.rest
-
-
-async def _finish(turn: Turn, client: Client, tail: bytes) -> None:
-    if turn.stream:
-        await client.send(tail, last=True)
-    else:
-        await client.respond(200, JSON, tail)
-
-
-async def _fail(dialect: Dialect, client: Client, error: Refused) -> None:
+async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
     """Reports an error. A stream that has begun is broken off after it: an orderly end would pass for a whole reply."""
-    log.warning("call failed: %s", error)
+    log.warning("refused or failed: %s", error)
     if client.started:
         await client.send(dialect.error_event(error))
-    else:
-        await client.respond(error.status, JSON, dialect.error(error), **error.headers)
+        return
+    headers = error.headers | ({"connection": "close"} if error.status == 413 else {})
+    await client.respond(error.status, JSON, dialect.error(error), **headers)

@@ -18,7 +18,12 @@ EVENTS = "text/event-stream; charset=utf-8"
 
 
 class Client:
-    """One request of a harness. `close` ends the watch for its leaving."""
+    """One request of a harness. `close` ends the watch for its leaving.
+
+    Attributes:
+        headers: by lower-case name.
+        started: the status line was sent.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
@@ -80,7 +85,9 @@ class Client:
         return task.result()
 
     async def start(self, status: int, content_type: str, **headers: str) -> None:
-        """Sends the status line and headers."""
+        """Sends the status line and headers, once."""
+        if self.started:
+            return
         named = {"content-type": content_type, **{k.replace("_", "-"): v for k, v in headers.items()}}
         pairs = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in named.items()]
         self.started = True

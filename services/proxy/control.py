@@ -11,11 +11,12 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 
 from services.proxy.errors import RETRY_AFTER_S
-from services.proxy.sessions import Book, read_meta, secret_of
+from services.proxy.known import Book
+from services.proxy.sessions import read_meta, secret_of
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import BusUnavailable, ConfigError, EngineError, ForgeError, StoreUnavailable
+from shared.errors import BusUnavailable, ConfigError, ForgeError, StoreUnavailable
 from shared.events import SessionSealed
 from shared.ids import check_id
 from shared.store.sessions import Seal, Sessions
@@ -23,6 +24,9 @@ from shared.store.sessions import Seal, Sessions
 log = logging.getLogger(__name__)
 
 READY_S = 3.0
+ALIVE, READY = "/healthz", "/readyz"
+HEALTH = (ALIVE, READY)
+"""Paths of this module beside those below `/control/`."""
 
 
 class Control:
@@ -43,7 +47,7 @@ class Control:
         self._book = book
         self._key = key
 
-    def authorized(self, request: Request) -> None:
+    async def authorized(self, request: Request) -> None:  # FastAPI would run a plain function in a thread
         """Raises a 401 unless the request carries the control key."""
         given = request.headers.get("authorization", "").encode()
         if not hmac.compare_digest(given, f"Bearer {self._key}".encode()):
@@ -97,13 +101,9 @@ class Control:
 
     async def missing(self) -> dict[str, str]:
         """What the proxy depends on and cannot reach, with the reason."""
-        checks = {"bus": self._bus.dead_letters(), "store": self._sessions.version(), "engine": self._probe_engine()}
+        checks = {"bus": self._bus.ping(), "store": self._sessions.version(), "engine": self._engine.check()}
         reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
         return {name: reason for name, reason in zip(checks, reasons, strict=True) if reason}
-
-    async def _probe_engine(self) -> None:
-        if not await self._engine.healthy():
-            raise EngineError(f"{self._engine.url}/health does not answer 200")
 
 
 async def _reason(check: Awaitable[object]) -> str:
@@ -118,15 +118,15 @@ async def _reason(check: Awaitable[object]) -> str:
 
 
 def build_app(control: Control) -> FastAPI:
-    """The FastAPI application with the control routes; the gateway is mounted in it."""
+    """The FastAPI application with the control routes."""
     app = FastAPI(title="OpenForgeRL proxy", openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(_session_routes(control))
 
-    @app.get("/healthz")
+    @app.get(ALIVE)
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz")
+    @app.get(READY)
     async def readyz() -> JSONResponse:
         missing = await control.missing()
         return JSONResponse({"ready": not missing, "missing": missing}, 503 if missing else 200)

@@ -24,17 +24,15 @@ class Refused(ForgeError):
     @property
     def headers(self) -> dict[str, str]:
         """`Retry-After` where trying again can help."""
-        return {"retry-after": str(RETRY_AFTER_S)} if self.status in (502, 503) else {}
+        return {"retry-after": str(RETRY_AFTER_S)} if self.status in (429, 502, 503) else {}
 
 
-class EngineRefused(ForgeError):
-    """The engine turned the request down (4xx); its own words go to the harness as they are."""
+class EngineRefused(Refused):
+    """The engine turned the request down (4xx); its own words go to the harness."""
 
-    def __init__(self, status: int, content_type: str, body: bytes) -> None:
-        super().__init__(f"the engine answered {status}")
-        self.status = status
-        self.content_type = content_type
-        self.body = body
+    def __init__(self, status: int, message: str) -> None:
+        too_long = "maximum context length" in message
+        super().__init__(status, "context_length_exceeded" if too_long else "invalid_request", message)
 
 
 class ClientLeft(ForgeError):

@@ -6,17 +6,22 @@ import asyncio
 import logging
 from typing import Literal
 
-from services.proxy.client import Client
+from services.proxy.client import EVENTS, Client
 from services.proxy.errors import Refused, unavailable
-from services.proxy.sessions import Book
 from shared.errors import StoreUnavailable
-from shared.store.sessions import Begun, CallEnd, Sessions
+from shared.store.sessions import Begun, CallEnd, Ended, Sessions
 
 log = logging.getLogger(__name__)
 
 Ending = CallEnd | Literal["lost"]
 
 HOLD_POLL_S = 0.05
+SIGN_S = 10.0
+"""Seconds between signs of life on a stream that waits."""
+_SIGN = b": waiting\n\n"  # a comment, which clients of server-sent events pass over
+SETTLE_S = 0.01
+"""Settlings of so long go to the store together: one costs as much as ten. A proxy that is killed leaves these calls open."""
+
 RETRY_S = 0.5
 
 
@@ -25,26 +30,28 @@ class Ledger:
 
     Args:
         sessions: the store's side.
-        book: told of every call that begins.
         proxy_id: under which intents are left.
         hold_s: how long a call waits while weights are loaded.
     """
 
-    def __init__(self, sessions: Sessions, book: Book, proxy_id: str, hold_s: float) -> None:
+    def __init__(self, sessions: Sessions, proxy_id: str, hold_s: float) -> None:
         self._sessions = sessions
-        self._book = book
         self._proxy_id = proxy_id
         self._hold_s = hold_s
-        self._settling: set[asyncio.Task[None]] = set()
+        self._ended: list[Ended] = []
+        self._settling: asyncio.Task[None] | None = None
 
-    async def begin(self, secret: str, client: Client) -> Begun:
+    async def begin(self, secret: str, client: Client, *, waiting: bool) -> Begun:
         """Gives a call its number and leaves its intent; waits while weights are loaded.
+
+        `waiting`: the client wants a stream, on which it is shown that it is waited for.
 
         Raises:
             Refused: 401 unknown secret, 403 sealed session, 503 held for too long or no store.
             ClientLeft: the client hung up while it waited.
         """
-        until = asyncio.get_running_loop().time() + self._hold_s
+        clock = asyncio.get_running_loop().time
+        until, sign = clock() + self._hold_s, clock() + SIGN_S
         while True:
             try:
                 reply = await self._sessions.begin(secret, self._proxy_id)
@@ -52,37 +59,61 @@ class Ledger:
                 raise unavailable(str(e)) from None
             match reply:
                 case Begun():
-                    self._book.begin(reply.session_id, reply.seq)
                     return reply
                 case "unknown":
-                    raise Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+                    raise _unknown()
                 case "sealed":
-                    raise Refused(403, "session_sealed", "this session is sealed; no further calls are taken")
-            if asyncio.get_running_loop().time() >= until:
+                    raise _sealed()
+            if waiting and clock() >= sign:
+                sign = clock() + SIGN_S
+                await client.start(200, EVENTS, cache_control="no-cache")
+                await client.send(_SIGN)
+            if clock() >= until:
                 raise unavailable(f"weights were being loaded for more than {self._hold_s:g} s (proxy.hold_s)")
             await client.unless_left(asyncio.sleep(HOLD_POLL_S))
 
+    async def check(self, secret: str) -> None:
+        """Raises Refused unless the secret opens a session."""
+        try:
+            status = await self._sessions.status(secret)
+        except StoreUnavailable as e:
+            raise unavailable(str(e)) from None
+        if status != "live":
+            raise _unknown() if status is None else _sealed()
+
     def settle(self, begun: Begun, ending: Ending) -> None:
         """Settles a call in the background; sealing sees it open until that is done."""
-        task = asyncio.create_task(self._settle(begun, ending))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        self._ended.append(Ended(begun.session_id, begun.seq, ending))
+        if self._settling is None:
+            self._settling = asyncio.create_task(self._settle())
 
     async def stop(self, within_s: float) -> None:
         """Waits for settlings under way, and gives up on those that take longer: their intents stay open."""
-        if self._settling:
-            _, late = await asyncio.wait(self._settling, timeout=within_s)
+        if self._settling is not None:
+            _, late = await asyncio.wait({self._settling}, timeout=within_s)
             for task in late:
                 task.cancel()
 
-    async def _settle(self, begun: Begun, ending: Ending) -> None:
+    async def _settle(self) -> None:
+        while self._ended:
+            await asyncio.sleep(SETTLE_S)
+            ended, self._ended = self._ended, []
+            await self._until_settled(ended)
+        self._settling = None
+
+    async def _until_settled(self, ended: list[Ended]) -> None:
         while True:  # an intent left open would hold back the next weights for as long as this proxy lives
             try:
-                if ending == "lost":
-                    await self._sessions.end_as_lost(begun.session_id, begun.seq)
-                else:
-                    await self._sessions.end(begun.session_id, begun.seq, ending)
+                await self._sessions.end_all(ended)
                 return
             except StoreUnavailable as e:
-                log.warning("call %d stays open for now: %s", begun.seq, e)
+                log.warning("%d calls stay open for now: %s", len(ended), e)
                 await asyncio.sleep(RETRY_S)
+
+
+def _unknown() -> Refused:
+    return Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+
+
+def _sealed() -> Refused:
+    return Refused(403, "session_sealed", "this session is sealed; no further calls are taken")

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
+
+from services.proxy import paths
 from services.proxy.answer import Answer
-from services.proxy.dialects.base import Turn
+from services.proxy.dialects.base import Reply, Turn
+from services.proxy.known import Book, Known, Session, ids_json
+from services.proxy.media import detach, place
+from services.proxy.model import placeholder_tokens
+from services.proxy.prompts import Prompt
+from services.proxy.roles import Part
 from services.proxy.sampling import EngineRequest
-from services.proxy.sessions import Book, SessionMeta
+from services.proxy.sessions import SessionMeta
+from services.proxy.stops import Stops
 from shared.bus import Bus
+from shared.config import Config
+from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, pack_floats, pack_ids
+from shared.packing import digest_packed, pack_floats, pack_ids, unpack_ids
+from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
+_NO_TOOLS = msgspec.Raw(b"null")
+_ids = msgspec.json.Decoder(list[int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +41,10 @@ class Call:
         turn: what it asked for.
         begun: session, number and weight version.
         meta: the session's.
-        request: what was sent to the engine.
+        session: what this proxy knows of its calls.
+        part: whose call it is.
+        prompt: what was sent as the prompt.
+        request: what else was sent.
         arrived: monotonic seconds at which the harness's request had come.
         answer: what came back so far.
     """
@@ -36,9 +53,23 @@ class Call:
     turn: Turn
     begun: Begun
     meta: SessionMeta
+    session: Session
+    part: Part
+    prompt: Prompt
     request: EngineRequest
     arrived: float
     answer: Answer = field(default_factory=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """The prompt's ids as they are recorded: what follows the parent's, of how many."""
+
+    parent: Known | None
+    delta: bytes
+    json: bytes
+    length: int
+    digest: str
 
 
 class Recorder:
@@ -46,58 +77,169 @@ class Recorder:
 
     Args:
         bus: where to.
-        book: gives prompts their parents.
-        run_id: of the run.
-        engine: id of the engine.
+        blobs: takes images.
+        book: learns of every recorded call.
+        stops: tells stop tokens.
+        config: of the run.
     """
 
-    def __init__(self, bus: Bus, book: Book, run_id: str, engine: str) -> None:
+    def __init__(self, bus: Bus, blobs: Blobs, book: Book, stops: Stops, config: Config) -> None:
         self._bus = bus
+        self._blobs = blobs
         self._book = book
-        self._run_id = run_id
-        self._engine = engine
+        self._stops = stops
+        self._run_id = config.run.id
+        self._engine = config.engine.url
+        self._max_model_len = config.engine.max_model_len
+        self._placeholders = placeholder_tokens(config.engine.model)
 
-    async def record(self, call: Call, delivery: Delivery) -> None:
+    async def record(self, call: Call, reply: Reply, delivery: Delivery) -> None:
         """Returns when the record is durable.
 
         Raises:
-            FidelityError: the answer cannot be recorded exactly.
+            FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
+        StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
-        prompt, completion = pack_ids(call.answer.check()), pack_ids(call.answer.completion)
-        await self._bus.publish(self._message(call, prompt, completion, delivery, latency_s))
-        self._book.add(call.begun.session_id, call.begun.seq, prompt + completion)
+        call.answer.check()
+        ids, completion = _resolve(call), _pack(call.answer.completion)
+        left = self._max_model_len - ids.length
+        stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
+        path = paths.after_reply(call.prompt.end, reply)
+        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s)
+        if call.turn.media:
+            message = await self._without_media(message, ids)
+        await self._bus.publish(message)
+        call.session.tools.add(message.tools_digest)
+        self._learn(call, reply, ids, completion, stop, path)
 
-    def _message(self, call: Call, prompt: bytes, completion: bytes, delivery: Delivery, latency_s: float) -> CallRecorded:
-        origin = self._book.origin(call.begun.session_id, call.begun.seq, prompt)
+    async def _without_media(self, message: CallRecorded, ids: _Ids) -> CallRecorded:
+        messages, hashes = await detach(message.messages, self._blobs)
+        media = place(hashes, unpack_ids(ids.delta), self._placeholders, message.parent_len)
+        return msgspec.structs.replace(message, messages=messages, media=media)
+
+    def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:
+        session, before = call.session, call.session.size
+        digest = session.digest(ids.parent.seq if ids.parent else None)
+        digest.update(ids.delta)
+        digest.update(completion)
+        json = b",".join(filter(None, (ids.json, ids_json(completion))))
+        known = Known(
+            call.begun.seq, ids.parent.seq if ids.parent else None, ids.length + len(completion) // 4,
+            ids.delta + completion, json, digest, stop,
+            tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
+        )  # fmt: skip
+        session.add(known, path)
+        session.nodes.add(path)
+        self._book.grew(call.begun.session_id, session.size - before)
+
+    def _message(
+        self,
+        call: Call,
+        reply: Reply,
+        ids: _Ids,
+        completion: bytes,
+        stop: int | None,
+        path: bytes,
+        delivery: Delivery,
+        latency_s: float,
+    ) -> CallRecorded:
+        tools = call.turn.fields.get("tools", _NO_TOOLS)
+        tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
+        prompt, begun, meta = call.prompt, call.begun, call.meta
+        extends = ids.parent is not None
         return CallRecorded(
             run_id=self._run_id,
-            rollout_id=call.meta.rollout_id,
-            attempt=call.meta.attempt,
-            group_id=call.meta.group_id,
-            purpose=call.meta.purpose,
-            session_id=call.begun.session_id,
-            seq=call.begun.seq,
+            rollout_id=meta.rollout_id,
+            attempt=meta.attempt,
+            group_id=meta.group_id,
+            purpose=meta.purpose,
+            session_id=begun.session_id,
+            seq=begun.seq,
             api=call.api,
             model=call.turn.model,
-            parent_seq=origin.parent_seq,
-            parent_status=origin.status,
-            parent_len=origin.parent_len,
-            prompt_len=len(call.answer.prompt or ()),
-            prompt_delta=prompt[4 * origin.parent_len :],
-            prompt_digest=digest_packed(prompt),
+            role=call.part.role,
+            thread=call.part.thread,
+            parent_seq=ids.parent.seq if ids.parent else None,
+            parent_status="extends" if extends else "unresolved" if call.session.misses(begun.seq) else "root",
+            parent_len=ids.parent.length if ids.parent else 0,
+            prompt_len=ids.length,
+            prompt_delta=ids.delta,
+            prompt_digest=ids.digest,
+            spliced=bool(prompt.spliced),
+            fork=prompt.fork or ("template_moves" if prompt.parent is not None and ids.parent != prompt.parent else ""),
+            messages=call.turn.messages[prompt.kept :],
+            messages_from=prompt.parent.seq if prompt.parent else None,
+            tools=_NO_TOOLS if tools_digest in call.session.tools else tools,
+            tools_digest=tools_digest,
+            path=path.hex(),
             completion=completion,
             logprobs=pack_floats(call.answer.logprobs),
             finish_reason=call.answer.finish_reason,
-            sampling=call.request.sampling,
+            stop_id=stop,
+            sampling=call.request.recorded(self._max_model_len - ids.length),
             requested=call.turn.requested,
-            weight_version_start=call.begun.version,
-            weight_version_end=call.begun.version,  # the gate keeps weights from being pushed while a call is open
+            weight_version_start=begun.version,
+            weight_version_end=begun.version,  # the gate keeps weights from being pushed while a call is open
             engine=self._engine,
             constrained=call.turn.constrained,
             delivery=delivery,
             streamed=call.turn.stream,
             latency_s=latency_s,
-            reply=call.answer.reply,
+            reply=_message_of(reply),
         )
+
+
+def _resolve(call: Call) -> _Ids:
+    """Which of the prompt's ids are a known call's, and which are new."""
+    answer, session, wanted = call.answer, call.session, call.prompt.parent
+    if (
+        call.prompt.spliced
+        and answer.prompt != call.prompt.spliced
+        and _read_ids(answer.prompt) != _read_ids(call.prompt.spliced)
+    ):
+        raise FidelityError(
+            "the engine saw other prompt ids than it was sent; does it support kv_transfer_params.prompt_token_ids?"
+        )
+    if wanted is not None:
+        head = b"[" + session.full_json(wanted.seq) + b","
+        if answer.prompt.startswith(head):  # without blanks, equal ids are equal text
+            return _delta(call, wanted, answer.prompt[len(head) : -1])
+    found = session.lineage.parent(prompt := _pack(_read_ids(answer.prompt)))
+    if found is None:
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt))
+    parent = session.calls[found.seq]
+    return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
+
+
+def _delta(call: Call, parent: Known, json: bytes) -> _Ids:
+    ids = _pack(_read_ids(b"[" + json + b"]"))
+    digest = call.session.digest(parent.seq)
+    digest.update(ids)
+    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest.hexdigest())
+
+
+def _read_ids(json: bytes) -> list[int]:
+    try:
+        return _ids.decode(json)
+    except msgspec.DecodeError as e:
+        raise FidelityError(f"the engine's prompt_token_ids cannot be read: {e}") from None
+
+
+def _pack(ids: list[int]) -> bytes:
+    try:
+        return pack_ids(ids)
+    except OverflowError:
+        raise FidelityError("the engine gave a token id that is none") from None
+
+
+def _message_of(reply: Reply) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content}
+    if reply.reasoning:
+        message["reasoning"] = reply.reasoning
+    if reply.tool_calls:
+        message["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}} for c in reply.tool_calls
+        ]
+    return message

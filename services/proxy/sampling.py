@@ -28,6 +28,8 @@ _ENGINE_FIELDS = (
     "vllm_xargs",
     "request_id",
     "include_reasoning",
+    "stream_options",
+    "stream",
 )
 _KEPT = ("stop", "stop_token_ids")
 _REMOVED = (*(f for f in SAMPLING_FIELDS if f not in _KEPT), *_ENGINE_FIELDS)
@@ -51,10 +53,41 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What is sent to the engine: the JSON body, and the sampling parameters in it."""
+    """What is sent to the engine.
 
-    body: bytes
+    Attributes:
+        fields: of the JSON body, without what the prompt is.
+        sampling: the sampling parameters among them.
+        limit: most tokens of the reply; None leaves it to the served length.
+    """
+
+    fields: dict[str, Any]
     sampling: dict[str, Any]
+    limit: int | None
+
+    def body(self, messages: list[msgspec.Raw], spliced: bytes, left: int, *, stream: bool, usage: bool) -> bytes:
+        """The JSON body.
+
+        Args:
+            messages: of the turn; they are left out when ids are sent.
+            spliced: token ids to send, as a JSON array; empty to send the messages.
+            left: tokens that the served length can leave for a reply, at most. A limit beyond it is left out, because the
+                engine refuses what it cannot promise; it then samples up to the served length.
+            stream: ask for events.
+            usage: and for the usage at their end.
+        """
+        prompt: dict[str, Any] = {"messages": messages}
+        if spliced:
+            prompt = {"messages": [], "kv_transfer_params": {"prompt_token_ids": msgspec.Raw(spliced)}}
+        if self.limit is not None and self.limit < left:
+            prompt["max_tokens"] = self.limit
+        if stream:
+            prompt |= {"stream": True} | ({"stream_options": {"include_usage": True}} if usage else {})
+        return msgspec.json.encode(self.fields | prompt)
+
+    def recorded(self, left: int) -> dict[str, Any]:
+        """The sampling parameters, with the limit that held when the served length left so many tokens for the reply."""
+        return self.sampling if self.limit is None else self.sampling | {"max_tokens": min(self.limit, left)}
 
 
 def engine_request(turn: Turn, sampling: Sampling, config: Config, *, attempt: int, seq: int) -> EngineRequest:
@@ -68,17 +101,15 @@ def engine_request(turn: Turn, sampling: Sampling, config: Config, *, attempt: i
         "temperature": config.proxy.temperature if sampling.temperature is None else sampling.temperature,
         "top_p": 1.0 if sampling.top_p is None else sampling.top_p,
     }
-    limits = [m for m in (turn.max_tokens, sampling.max_tokens, config.proxy.max_tokens or None) if m is not None]
-    if limits:
-        sent["max_tokens"] = min(limits)
     if sampling.seed is not None:
         sent["seed"] = call_seed(sampling.seed, attempt, seq)
-    body: dict[str, Any] = {name: raw for name, raw in turn.body.items() if name not in _REMOVED}
-    if body.get("top_logprobs", NULL) == NULL:  # without a number the engine sends no log-probs at all
-        body["top_logprobs"] = 0
-    body |= sent | {"model": config.engine.served_name, "return_token_ids": True, "logprobs": True}
+    fields: dict[str, Any] = {name: raw for name, raw in turn.fields.items() if name not in _REMOVED}
+    if fields.get("top_logprobs", NULL) == NULL:  # without a number the engine sends no log-probs at all
+        fields["top_logprobs"] = 0
+    fields |= sent | {"model": config.engine.served_name, "return_token_ids": True, "logprobs": True}
     kept = {name: turn.requested[name] for name in _KEPT if name in turn.requested}
-    return EngineRequest(msgspec.json.encode(body), sent | kept)
+    limits = [m for m in (turn.max_tokens, sampling.max_tokens, config.proxy.max_tokens or None) if m is not None]
+    return EngineRequest(fields, sent | kept, min(limits, default=None))
 
 
 def call_seed(seed: int, attempt: int, seq: int) -> int:

@@ -6,21 +6,27 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
 
 from services.proxy.calls import Calls
-from services.proxy.control import Control, build_app
+from services.proxy.client import Receive, Scope, Send
+from services.proxy.control import HEALTH, Control, build_app
+from services.proxy.history import History
+from services.proxy.known import Book
 from services.proxy.ledger import Ledger
+from services.proxy.model import stop_tokens
+from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
-from services.proxy.sessions import Book
+from services.proxy.stops import Stops
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ConfigError, StoreUnavailable
+from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
 log = logging.getLogger(__name__)
@@ -36,6 +42,23 @@ class _Server(uvicorn.Server):
         yield
 
 
+_Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Front:
+    """The ASGI application: control requests go to FastAPI, all others past its routing and middleware to the gateway."""
+
+    def __init__(self, control: _Asgi, gateway: _Asgi) -> None:
+        self._control = control
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        path: str = scope["path"]
+        app = self._control if path.startswith("/control/") or path in HEALTH else self._gateway
+        await app(scope, receive, send)
+
+
 class ProxyService:
     """The recording gateway in front of one engine.
 
@@ -43,25 +66,29 @@ class ProxyService:
         config: resolved configuration.
         bus: takes the records.
         sessions: numbers calls and knows which are open.
+        blobs: takes images.
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
         ConfigError: the control key is empty.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, *, control_key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, control_key: str) -> None:
         if not control_key:
             raise ConfigError(f"the control key is empty; set {config.proxy.control_key_env}")
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
-        self._engine = Engine(config.engine.url, config.proxy.call_timeout_s)
+        self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
         book = Book()
-        self._ledger = Ledger(sessions, book, self.proxy_id, config.proxy.hold_s)
-        calls = Calls(config, self._ledger, self._engine, Recorder(bus, book, config.run.id, self._engine.url))
-        app = build_app(Control(config, bus, sessions, self._engine, book, control_key))
-        app.mount("/", Gateway(calls, config.engine.served_name, config.engine.max_model_len))
-        self._server = _Server(_server_config(app, config))
+        self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
+        stops = Stops(stop_tokens(config.engine.model))
+        prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
+        recorder = Recorder(bus, blobs, book, stops, config)
+        calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), prompts, recorder)
+        control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
+        gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
+        self._server = _Server(_server_config(Front(control, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
         self._port = config.proxy.port
 
@@ -69,6 +96,11 @@ class ProxyService:
     def url(self) -> str:
         """Where it listens: `http://host:port`."""
         return f"http://{self._config.proxy.host}:{self._port}"
+
+    @property
+    def serving(self) -> int:
+        """Requests that are being served."""
+        return len(self._server.server_state.tasks)
 
     async def start(self) -> None:
         """Returns once requests are served.
@@ -121,6 +153,8 @@ def _server_config(app: object, config: Config) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
+        server_header=False,
+        date_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEPALIVE_S,
         timeout_graceful_shutdown=max(1, round(config.proxy.drain_s)),

@@ -34,6 +34,9 @@ class SseSplitter:
 
 
 def event_data(event: bytes) -> bytes:
-    """The data lines of an event, joined; empty for a comment."""
+    """The data lines of an event, joined; empty for a comment, and for the marker that ends OpenAI's streams."""
+    if event.startswith(b"data: {") and event.find(b"\n") == len(event) - 2:  # nearly always: one line of JSON
+        return event[6:-2]
     lines = (line[len(_DATA) :].removeprefix(b" ") for line in event.splitlines() if line.startswith(_DATA))
-    return b"\n".join(lines)
+    data = b"\n".join(lines)
+    return b"" if data == b"[DONE]" else data

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
+import msgspec
 
+from services.proxy.answer import error_words
 from services.proxy.errors import EngineRefused, broken, unavailable
+from shared.errors import EngineError
 
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
 _KEEPALIVE_S = 2.0
 _CONNECT_S = 5.0
+
+
+class _Error(msgspec.Struct):
+    error: str | dict[str, Any] | None = None
+    message: str = ""
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
+class _Rendered(msgspec.Struct):
+    token_ids: list[int]
+
+
+_errors = msgspec.json.Decoder(_Error)
+_tokens = msgspec.json.Decoder(_Tokens)
+_rendered = msgspec.json.Decoder(_Rendered)
 
 
 class Engine:
@@ -19,11 +41,13 @@ class Engine:
 
     Args:
         url: its base URL.
+        name: model name that it answers to.
         timeout_s: how long one call may take.
     """
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, name: str, timeout_s: float) -> None:
         self.url = url.rstrip("/")
+        self._name = name
         self._timeout_s = timeout_s
         self._http: aiohttp.ClientSession | None = None
 
@@ -49,14 +73,68 @@ class Engine:
             EngineRefused: 4xx.
             Refused: 502 or 503, the engine failed, is not there, broke off, or took longer than it may.
         """
+        async with self._post("/v1/chat/completions", body) as response:
+            yield response.content
+
+    async def tokenize(
+        self, messages: Sequence[msgspec.Raw], fields: Mapping[str, msgspec.Raw], *, generation_prompt: bool = True
+    ) -> list[int]:
+        """Token ids of a conversation (OpenAI chat messages) as the engine's template renders it.
+
+        Args:
+            messages: raw JSON.
+            fields: what else the template takes: `tools`, `chat_template_kwargs`.
+            generation_prompt: whether the prompt for a reply follows.
+
+        Raises:
+            EngineRefused, Refused: as `chat`.
+        """
+        body = {"model": self._name, "messages": messages, "add_generation_prompt": generation_prompt, **fields}
+        async with self._post("/tokenize", msgspec.json.encode(body)) as response:
+            content = await response.read()
+        try:
+            return _tokens.decode(content).tokens
+        except msgspec.DecodeError as e:
+            raise broken(f"the engine's /tokenize cannot be read: {e}") from None
+
+    async def takes_ids(self, ids: list[int]) -> bool:
+        """Whether the engine takes prompts as token ids on its chat route. It is asked to render some, which samples nothing;
+        one without that route is trusted, since the ids that it saw are compared on every call.
+
+        Raises:
+            Refused: the engine failed.
+        """
+        body = {"model": self._name, "messages": [], "kv_transfer_params": {"prompt_token_ids": ids}}
+        try:
+            async with self._post("/v1/chat/completions/render", msgspec.json.encode(body)) as response:
+                return _rendered.decode(await response.read()).token_ids == ids
+        except EngineRefused as e:
+            return e.status == 404
+        except msgspec.DecodeError:
+            return False
+
+    async def check(self) -> None:
+        """Raises EngineError unless the engine says that it can serve."""
         assert self._http is not None, "call start() first"
         try:
-            async with self._http.post(f"{self.url}/v1/chat/completions", data=body, allow_redirects=False) as response:
+            async with self._http.get(f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=_CONNECT_S)) as response:
+                if response.status == 200:
+                    return
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        raise EngineError(f"{self.url}/health does not answer 200")
+
+    @asynccontextmanager
+    async def _post(self, path: str, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._http is not None, "call start() first"
+        try:
+            async with self._http.post(self.url + path, data=body, allow_redirects=False) as response:
                 try:
                     await _check(response)
-                    yield response.content
+                    yield response
                 finally:
-                    response.close()
+                    if not response.content.is_eof():
+                        response.close()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise unavailable(f"the engine at {self.url} cannot be reached") from None
         except TimeoutError:
@@ -64,21 +142,21 @@ class Engine:
         except aiohttp.ClientError as e:
             raise broken(f"the connection to the engine broke: {type(e).__name__}") from None
 
-    async def healthy(self) -> bool:
-        """Whether the engine says that it can serve."""
-        assert self._http is not None, "call start() first"
-        try:
-            async with self._http.get(f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=_CONNECT_S)) as response:
-                return response.status == 200
-        except (aiohttp.ClientError, TimeoutError):
-            return False
-
 
 async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status == 200:
         return
     body = await response.read()
     if 400 <= response.status < 500:
-        raise EngineRefused(response.status, response.headers.get("content-type", "application/json"), body)
-    message = f"the engine answered {response.status}: {body[:200].decode(errors='replace')}"
+        raise EngineRefused(response.status, _words(body))
+    message = f"the engine answered {response.status}: {_words(body)}"
     raise unavailable(message) if response.status == 503 else broken(message)
+
+
+def _words(body: bytes) -> str:
+    """What the body of an error response says."""
+    try:
+        answer = _errors.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return body[:200].decode(errors="replace")
+    return error_words(answer.error) if answer.error is not None else answer.message

@@ -22,6 +22,7 @@ class Summary(msgspec.Struct, kw_only=True):
         model: folder that training started from.
         harness: adapter that rollouts ran in.
         reward: `verifier`, or `coin` for a control run.
+        mode: of the proxy, `record` or `splice`.
         eval_episodes: held-out episodes per evaluation, as configured.
         heldout_before: success on held-out tasks before training, None where it was not measured.
         heldout_after: after it.
@@ -34,6 +35,8 @@ class Summary(msgspec.Struct, kw_only=True):
         groups_completed: groups that were trained on.
         groups_discarded: groups that were not.
         discard_reasons: groups per reason.
+        trajectories: rollouts that were trained on.
+        rows: training rows that they were merged into; one each where no history was split.
         calls_recorded: model calls with a durable record.
         tokens_sampled: by vLLM's counter.
         tokens_trained: with response_mask 1.
@@ -52,6 +55,7 @@ class Summary(msgspec.Struct, kw_only=True):
     model: str = ""
     harness: str = ""
     reward: str = ""
+    mode: str = ""
     eval_episodes: int = 0
     heldout_before: float | None = None
     heldout_after: float | None = None
@@ -64,6 +68,8 @@ class Summary(msgspec.Struct, kw_only=True):
     groups_completed: int = 0
     groups_discarded: int = 0
     discard_reasons: dict[str, int] = {}
+    trajectories: int = 0
+    rows: int = 0
     calls_recorded: int = 0
     tokens_sampled: int = 0
     tokens_trained: int = 0
@@ -78,6 +84,7 @@ class Summary(msgspec.Struct, kw_only=True):
         """Takes over what the books say."""
         balance = ledger.balance()
         self.rollouts, self.calls_recorded = ledger.rollouts, ledger.calls_recorded
+        self.trajectories, self.rows = ledger.trajectories, ledger.rows
         self.groups_completed, self.groups_discarded = ledger.groups_completed, ledger.drops.total()
         self.discard_reasons, self.token_reasons = dict(sorted(ledger.drops.items())), balance.reasons
         self.tokens_sampled, self.tokens_trained = balance.sampled, balance.trained

@@ -21,6 +21,8 @@ class Ledger:
         rollouts: rollouts that were started.
         groups_completed: groups that were trained on.
         drops: groups that were not, per reason.
+        trajectories: those that were trained on.
+        rows: training rows that they were merged into.
         recorded: sampled tokens that records tell of: trained + masked + dropped, by the collector's counts.
         trained: of them.
         masked: of them.
@@ -34,6 +36,8 @@ class Ledger:
     rollouts: int = 0
     groups_completed: int = 0
     drops: Counter[str] = field(default_factory=Counter)
+    trajectories: int = 0
+    rows: int = 0
     recorded: int = 0
     trained: int = 0
     masked: int = 0

@@ -103,6 +103,7 @@ class TrainerService:
             model=config.engine.model,
             harness=config.trainer.harness,
             reward=config.orchestrator.reward,
+            mode=config.proxy.mode,
             eval_episodes=config.trainer.eval_episodes,
         )
         return Tools(

@@ -63,6 +63,8 @@ class Training:
             raise
         for result, _ in gathered.kept:
             ledger.complete(result.tokens)
+        ledger.trajectories += sum(vote.trained > 0 for votes in gathered.groups for vote in votes)
+        ledger.rows += len(samples)
         if update is not None:
             ledger.max_logprob_gap = max(ledger.max_logprob_gap, update.logprob_gap)
         return gathered, samples, update

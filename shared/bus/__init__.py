@@ -63,8 +63,25 @@ class Bus(Protocol):
         published twice is seen twice. `pattern` is a NATS subject pattern."""
         ...
 
+    def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
+        """Events of one type and one key (`Message.key`) that are durable by now, oldest first, each with its position in the
+        stream; those up to the position `after` are left out (0: none).
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
     async def dead_letters(self) -> list[DeadLetter]:
         """What was given up, oldest first."""
+        ...
+
+    async def ping(self) -> None:
+        """Returns when the bus answers.
+
+        Raises:
+            BusUnavailable: it does not within the time that was set.
+        """
         ...
 
     async def close(self) -> None:

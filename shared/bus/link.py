@@ -15,8 +15,8 @@ from nats.aio.client import Client
 from nats.js import api
 from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
+from shared.bus.acks import Acks
 from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream
 from shared.config.model import BusConfig
 from shared.errors import BusUnavailable
@@ -29,6 +29,11 @@ REQUEST_S = 1.0
 """Seconds that one request waits for its answer; a repeated publish is harmless, the server knows the message's id."""
 
 RECONNECT_S = 0.2
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5  # between two tries of a request; the pause doubles
+
+
+_FINAL = (BadRequestError, NotFoundError, nats.errors.ConnectionClosedError)
+"""Errors that trying again does not help."""
 
 
 class Link:
@@ -37,6 +42,7 @@ class Link:
     def __init__(self, config: BusConfig) -> None:
         self.client = Client()
         self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
+        self.acks = Acks(self.client)
         self._config = config
         self._troubles: deque[str] = deque(maxlen=3)
 
@@ -62,6 +68,7 @@ class Link:
                 )
         except TimeoutError:
             raise self._unavailable("connect") from None
+        await self.acks.open()
         for stream in STREAMS:
             await self.retried(f"make the stream {stream.name}", partial(self._ensure, stream))
 
@@ -79,12 +86,18 @@ class Link:
             BusUnavailable: it was not answered, or the connection is closed.
             BadRequestError, NotFoundError: the server's last word.
         """
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(_may_pass), wait=wait_exponential(0.05, max=0.5), before_sleep=self._note, reraise=True
-        )
+        pause_s = _PAUSE_S
         try:
             async with asyncio.timeout(self._config.timeout_s):
-                return await retrying(attempt)
+                while True:
+                    try:
+                        return await attempt()
+                    except nats.errors.Error as e:
+                        if isinstance(e, _FINAL):
+                            raise
+                        await self._on_error(e)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         except (TimeoutError, nats.errors.ConnectionClosedError):
             raise self._unavailable(what) from None
 
@@ -112,11 +125,7 @@ class Link:
             "is it up, with JetStream, and the token right?"
         )
 
-    async def _note(self, state: RetryCallState) -> None:
-        if state.outcome is not None:
-            await self._on_error(state.outcome.exception())
-
-    async def _on_error(self, error: BaseException | None) -> None:
+    async def _on_error(self, error: Exception) -> None:
         """Keeps the latest troubles to tell: a refused publish, for one, looks like a timeout and is only explained here."""
         trouble = str(error) or type(error).__name__
         if trouble not in self._troubles:
@@ -126,8 +135,3 @@ class Link:
     async def _on_reconnect(self) -> None:
         log.warning("NATS: connected again")
         self._troubles.clear()
-
-
-def _may_pass(error: BaseException) -> bool:
-    final = (BadRequestError, NotFoundError, nats.errors.ConnectionClosedError)
-    return isinstance(error, nats.errors.Error) and not isinstance(error, final)

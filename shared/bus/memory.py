@@ -11,8 +11,8 @@ from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import Consumer, check_size, tapped
 from shared.bus.streams import filters_of
 from shared.bus.workers import GRACE_S, Workers
-from shared.events import Message, encode
-from shared.subjects import dead_subject, matches, subject_of
+from shared.events import Message, decode, encode
+from shared.subjects import dead_subject, matches, pattern_of, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,17 @@ class MemoryBus:
         finally:
             self.broker.taps.remove(queue)
 
+    async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
+        subject = pattern_of(kind, run_id, key)
+        for position, delivery in enumerate(list(self.broker.kept), start=1):
+            if position > after and delivery.subject == subject:
+                yield position, decode(delivery.data)
+
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)
+
+    async def ping(self) -> None:
+        """Always answers."""
 
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)

@@ -18,13 +18,13 @@ from nats.js.errors import BadRequestError, NotFoundError
 from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
 from shared.bus.link import RECONNECT_S, REQUEST_S, Link
-from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of
+from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of, stream_of
 from shared.bus.workers import GRACE_S, Workers
 from shared.config.model import BusConfig
 from shared.errors import ConfigError, ForgeError
-from shared.events import Message, encode
+from shared.events import Message, decode, encode
 from shared.ids import check_id
-from shared.subjects import dead_subject, subject_of, tap_pattern
+from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class NatsBus:
         """Publishes any bytes on a subject of the streams, once for an id; raises as `publish` does."""
         check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
         headers[_MSG_ID] = message_id
-        attempt = partial(self._link.js.publish, subject, data, timeout=REQUEST_S, headers=headers)
+        attempt = partial(self._link.acks.publish, subject, data, headers, REQUEST_S)
         await self._link.retried(f"publish {subject}", attempt)
 
     async def consume(
@@ -100,15 +100,20 @@ class NatsBus:
             if not self._link.client.is_closed:
                 await subscription.unsubscribe()
 
+    async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
+        subject = pattern_of(kind, run_id, key)
+        async for found in self._kept(stream_of(subject), subject, after):
+            yield int(found.seq or 0), decode(found.data or b"")
+
     async def dead_letters(self) -> list[DeadLetter]:
-        pattern, letters, seq = dead_subject(tap_pattern("", self._run_id)), list[DeadLetter](), 1
-        with contextlib.suppress(NotFoundError):  # how the server says that there are no more
-            while True:
-                found = await self._link.retried("list dead letters", partial(self._next_dead, pattern, seq))
-                headers = found.headers or {}
-                letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
-                seq = int(found.seq or 0) + 1
+        letters = []
+        async for found in self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0):
+            headers = found.headers or {}
+            letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
         return letters
+
+    async def ping(self) -> None:
+        await self._link.retried("answer", self._link.js.account_info)
 
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)
@@ -189,5 +194,11 @@ class NatsBus:
         )
         await self._link.js.add_consumer(stream.name, config)
 
-    async def _next_dead(self, pattern: str, seq: int) -> api.RawStreamMsg:
-        return await self._link.js.get_msg(DEAD_LETTERS.name, seq=seq, subject=pattern, next=True)
+    async def _kept(self, stream: Stream, subject: str, after: int) -> AsyncIterator[api.RawStreamMsg]:
+        """What a stream has on a subject (or pattern) behind a position."""
+        with contextlib.suppress(NotFoundError):  # how the server says that there is no more
+            while True:
+                get = partial(self._link.js.get_msg, stream.name, seq=after + 1, subject=subject, next=True)
+                found = await self._link.retried(f"read {subject}", get)
+                yield found
+                after = int(found.seq or 0)

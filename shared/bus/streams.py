@@ -46,6 +46,10 @@ def filters_of(types: Sequence[type[Message]], run_id: str) -> dict[Stream, list
     filters: dict[Stream, list[str]] = {}
     for kind in types:
         pattern = pattern_of(kind, run_id)
-        stream = next(s for s in STREAMS if any(matches(subject, pattern) for subject in s.subjects))
-        filters.setdefault(stream, []).append(pattern)
+        filters.setdefault(stream_of(pattern), []).append(pattern)
     return filters
+
+
+def stream_of(pattern: str) -> Stream:
+    """The stream that keeps what is published on a subject (or under a pattern of one message type)."""
+    return next(s for s in STREAMS if any(matches(subject, pattern) for subject in s.subjects))

@@ -114,6 +114,10 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     """The recording gateway.
 
     Attributes:
+        mode: `record` forwards conversations and takes the prompt's ids from the engine's echo; `splice` sends the ids that
+            were sampled before, and a rendered delta, so that a conversation stays one row whatever the template does.
+        thinking: in splice mode, whether earlier thinking stays in the prompt after a new user message where the template
+            would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
         port: 0 takes a free one.
         control_key_env: environment variable with the key of the control routes.
@@ -125,6 +129,8 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
         max_tokens: cap on the tokens of one reply; 0 leaves it to the harness and the served length.
     """
 
+    mode: Literal["record", "splice"] = "record"
+    thinking: Literal["keep", "fork"] = "keep"
     host: str = "127.0.0.1"
     port: Port = 0
     control_key_env: str = "OPENFORGE_CONTROL_KEY"

@@ -7,7 +7,7 @@ Arrays of token ids, masks and log-probabilities are packed (`shared.packing`) a
 from __future__ import annotations
 
 from shared.events.base import Message, Purpose, RolloutMessage
-from shared.events.calls import CallRecorded, SessionSealed
+from shared.events.calls import CallRecorded, Media, SessionSealed
 from shared.events.groups import (
     BlobRef,
     GroupCompleted,
@@ -42,6 +42,7 @@ __all__ = [
     "GroupCompleted",
     "GroupDiscarded",
     "GroupMessage",
+    "Media",
     "Message",
     "Purpose",
     "RolloutCancel",

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from shared.events.base import RolloutMessage
+
+Role = Literal["main", "sub", "aux", "judge"]
+"""`main` and `sub` agents are trained; auxiliary calls (titles, summaries of other programs) and judges are only recorded."""
+
+
+_NULL = msgspec.Raw(b"null")
+
+
+class Media(msgspec.Struct, frozen=True, kw_only=True):
+    """An image, say, of a request. Its bytes are a blob of the store; in the message stands ``sha256:<hex>``.
+
+    Attributes:
+        sha256: hex, of its bytes.
+        start: place of its first placeholder token in the prompt; -1 where it is not known.
+        length: number of its placeholder tokens.
+    """
+
+    sha256: str
+    start: int = -1
+    length: int = 0
 
 
 class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded"):
@@ -16,18 +38,28 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     Attributes:
         session_id: recording session (one per attempt).
         seq: arrival order at the proxy, from 1, unique within the session.
-        api: dialect that the harness spoke (`openai.chat`).
+        api: dialect that the harness spoke (`openai.chat`, `openai.responses`, `anthropic.messages`, `gemini`).
         model: name that the harness asked for.
-        role: `main`, `sub`, `aux` or `judge`.
+        role: `main`, `sub`, `aux` or `judge`, by the rules of the harness's adapter.
+        thread: id by which the harness tells its agents apart; empty for the main one.
         parent_seq: call whose full ids are a strict prefix of this prompt, None for a root.
         parent_status: `root`, `extends` or `unresolved`.
         parent_len: tokens taken over from the parent.
         prompt_len: tokens of the whole prompt.
         prompt_delta: packed uint32, the tokens that follow the parent's.
         prompt_digest: blake2b-128 hex over the whole prompt as packed uint32.
+        spliced: the prompt was sent as ids: the parent's own, and a rendered delta.
+        fork: why the prompt does not extend the call that the harness went on from; empty where it does, or there is none.
+        messages: OpenAI chat messages of the request that follow those of `messages_from` and its reply; all for None.
+        messages_from: call whose conversation the request goes on with, as far as its messages tell.
+        media: images and the like of `messages`, in their order.
+        tools: the tools, once for each list of them in a session; else null.
+        tools_digest: blake2b-128 hex over the tools as sent to the engine; empty without any.
+        path: hex digest of the conversation, this reply included (`services.proxy.paths`).
         completion: packed uint32, sampled ids, a sampled stop token included.
         logprobs: packed float32, one per sampled id, natural log.
         finish_reason: the engine's.
+        stop_id: token that ended the reply; None where it was cut short, also by a stop string.
         sampling: parameters that were sent to the engine.
         requested: parameters that the harness had asked for.
         weight_version_start: served when the call began.
@@ -44,16 +76,26 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     seq: int
     api: str
     model: str
-    role: Literal["main", "sub", "aux", "judge"] = "main"
+    role: Role = "main"
+    thread: str = ""
     parent_seq: int | None = None
     parent_status: Literal["root", "extends", "unresolved"] = "root"
     parent_len: int = 0
     prompt_len: int
     prompt_delta: bytes
     prompt_digest: str
+    spliced: bool = False
+    fork: str = ""
+    messages: list[msgspec.Raw] = []
+    messages_from: int | None = None
+    media: list[Media] = []
+    tools: msgspec.Raw = _NULL
+    tools_digest: str = ""
+    path: str = ""
     completion: bytes
     logprobs: bytes
     finish_reason: str | None
+    stop_id: int | None = None
     sampling: dict[str, Any] = {}
     requested: dict[str, Any] = {}
     weight_version_start: int

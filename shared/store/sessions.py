@@ -1,38 +1,23 @@
 """Recording sessions and the engine's gate.
 
-A session is one attempt of one rollout. Its secret opens it; `begin` gives a call its number and leaves a durable intent,
-in the same step in which it checks that the session lives and that no weights are being loaded. So no call is ever forwarded
-without a trace, and no call sees two weight versions, whatever the number of proxies.
+A session is one attempt of one rollout. Its secret opens it; sealing it revokes the secret and says what became of its calls.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from shared.store.connect import Client, Keys, store_errors, text
+from shared.store.intents import Begun, CallEnd, Ended, Intents, Refusal, secret_hash
+
+__all__ = ["ALIVE_S", "Begun", "CallEnd", "Ended", "Refusal", "Seal", "Sessions", "secret_hash"]
 
 ALIVE_S = 3
 """Seconds after its last heartbeat for which a proxy counts as alive; its open calls are waited for so long."""
 
 _POLL_S = 0.02
-
-# KEYS: secret, gate, gate-open   ARGV: prefix of session keys, proxy id
-_BEGIN = """
-local sid = redis.call('GET', KEYS[1])
-if not sid then return {'unknown'} end
-local skey = ARGV[1] .. sid
-local s = redis.call('HMGET', skey, 'status', 'meta')
-if s[1] ~= 'live' then return {'sealed'} end
-local g = redis.call('HMGET', KEYS[2], 'state', 'version')
-if g[1] == 'updating' then return {'hold'} end
-local seq = redis.call('HINCRBY', skey, 'seq', 1)
-redis.call('HSET', skey .. ':calls', seq, 'open:' .. ARGV[2])
-redis.call('HSET', KEYS[3], sid .. '/' .. seq, ARGV[2])
-return {'ok', sid, s[2], seq, g[2] or '0'}
-"""
 
 # KEYS: session, secret   ARGV: meta, session id
 _CREATE = """
@@ -43,14 +28,6 @@ redis.call('SET', KEYS[2], ARGV[2])
 return 'live'
 """
 
-# KEYS: calls, gate-open   ARGV: seq, state, gate field.  A state that was settled by sealing stays.
-_END = """
-local now = redis.call('HGET', KEYS[1], ARGV[1])
-if now and string.sub(now, 1, 5) == 'open:' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
-redis.call('HDEL', KEYS[2], ARGV[3])
-return now
-"""
-
 # KEYS: session, calls   ARGV: ttl
 _SEAL = """
 local s = redis.call('HMGET', KEYS[1], 'status', 'secret')
@@ -59,26 +36,6 @@ redis.call('HSET', KEYS[1], 'status', 'sealed')
 for _, key in ipairs({s[2], KEYS[1], KEYS[2]}) do redis.call('EXPIRE', key, ARGV[1]) end
 return redis.call('HGETALL', KEYS[2])
 """
-
-CallEnd = Literal["delivered", "cut", "errored"]
-
-
-def secret_hash(secret: str) -> str:
-    """What the store knows of a secret."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version."""
-
-    session_id: str
-    meta: bytes
-    seq: int
-    version: int
-
-
-Refusal = Literal["unknown", "sealed", "hold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +55,8 @@ class Sessions:
         self._redis = client
         self._key = Keys(run_id)
         self._ttl = int(ttl_s)
-        self._begin = client.register_script(_BEGIN)
+        self._intents = Intents(client, self._key)
         self._create = client.register_script(_CREATE)
-        self._end = client.register_script(_END)
         self._seal = client.register_script(_SEAL)
 
     async def create(self, session_id: str, secret: str, meta: bytes) -> bool:
@@ -117,21 +73,22 @@ class Sessions:
 
     async def begin(self, secret: str, proxy_id: str) -> Begun | Refusal:
         """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded."""
-        keys = [self._key("secret", secret_hash(secret)), self._key("gate"), self._key("gate", "open")]
-        with store_errors("register a call"):
-            reply = await self._begin(keys=keys, args=[self._key("sess", ""), proxy_id])
-        match text(reply[0]):
-            case "ok":
-                return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]))
-            case "sealed":
-                return "sealed"
-            case "hold":
-                return "hold"
-        return "unknown"
+        return await self._intents.begin(secret, proxy_id)
+
+    async def status(self, secret: str) -> str | None:
+        """`live` or `sealed`; None if no session has that secret."""
+        with store_errors("look up a secret"):
+            found = await self._redis.get(self._key("secret", secret_hash(secret)))
+            status = await self._redis.hget(self._key("sess", text(found)), "status") if found else None
+        return None if status is None else text(status)
 
     async def end(self, session_id: str, seq: int, state: CallEnd) -> None:
         """Settles a call. `delivered` and `cut` promise that its record is durable; `errored` that nothing was sampled."""
-        await self._settle(session_id, seq, state)
+        await self.end_all([Ended(session_id, seq, state)])
+
+    async def end_all(self, ended: Sequence[Ended]) -> None:
+        """Settles calls in one round trip; doing it again changes nothing."""
+        await self._intents.settle(ended)
 
     async def seal(self, session_id: str, drain_s: float) -> Seal | None:
         """Revokes the secret, waits up to `drain_s` for open calls of living proxies, counts the rest as lost.
@@ -146,15 +103,10 @@ class Sessions:
             while await self._awaited(calls) and asyncio.get_running_loop().time() < until:
                 await asyncio.sleep(_POLL_S)
                 calls = await self._revoke(session_id)
-            for seq in _open(calls):
-                await self.end_as_lost(session_id, seq)
+            await self.end_all([Ended(session_id, seq, "lost") for seq in _open(calls)])
             calls = await self._revoke(session_id)  # a call may have ended just before it was given up
         by = {state: sorted(n for n, s in calls.items() if s == state) for state in ("errored", "cut", "lost")}
         return Seal(len(calls), **by)
-
-    async def end_as_lost(self, session_id: str, seq: int) -> None:
-        """Settles a call whose record will never come."""
-        await self._settle(session_id, seq, "lost")
 
     async def heartbeat(self, proxy_id: str) -> None:
         """Says that a proxy lives; to be repeated every second."""
@@ -182,11 +134,6 @@ class Sessions:
             proxies = [text(p) for p in await self._redis.hvals(self._key("gate", "open"))]
             alive = {p for p in set(proxies) if await self._redis.exists(self._key("proxy", p))}
             return sum(p in alive for p in proxies)
-
-    async def _settle(self, session_id: str, seq: int, state: CallEnd | Literal["lost"]) -> None:
-        with store_errors("settle a call"):
-            keys = [self._key("sess", session_id, "calls"), self._key("gate", "open")]
-            await self._end(keys=keys, args=[seq, state, f"{session_id}/{seq}"])
 
     async def _revoke(self, session_id: str) -> dict[int, str]:
         """Takes the session out of service; its calls by number with their states."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import docker
 import pytest
+import yaml
 from testcontainers.community.nats import NatsContainer
 from testcontainers.community.redis import RedisContainer
 from testcontainers.core.config import testcontainers_config
@@ -20,6 +21,8 @@ from shared.config.model import BusConfig
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
 
+REPO = Path(__file__).resolve().parents[2]
+COMPOSE = yaml.safe_load((REPO / "docker-compose.yml").read_text())["services"]
 _NO_DOCKER = "docker engine not reachable: scripts/docker-engine.sh DIR as root, then source DIR/env"
 
 
@@ -53,17 +56,20 @@ def docker_engine() -> None:
 
 @pytest.fixture(scope="session")
 def nats_container(docker_engine: None) -> Iterator[Address]:
-    """NATS in a container."""
-    token = secrets.token_hex(8)
-    with NatsContainer("nats:2.10").with_command(f"-js --auth {token}") as container:
+    """NATS in a container, as docker-compose.yml has it."""
+    token, service = secrets.token_hex(8), COMPOSE["nats"]
+    container = NatsContainer(service["image"]).with_command(service["command"]).with_env("OPENFORGE_BUS_TOKEN", token)
+    with container.with_volume_mapping(str(REPO / "k8s/base/nats.conf"), "/etc/nats/nats.conf"):
         yield Address(container.nats_uri(), token)
 
 
 @pytest.fixture(scope="session")
 def redis_container(docker_engine: None) -> Iterator[Address]:
-    """Redis in a container."""
-    password = secrets.token_hex(8)
-    with RedisContainer("redis:7", password=password) as container:
+    """Redis in a container, as docker-compose.yml has it."""
+    password, service = secrets.token_hex(8), COMPOSE["redis"]
+    command = [word.replace("$$", "$") for word in service["command"]]
+    container = RedisContainer(service["image"], password=password).with_command(command)
+    with container.with_env("OPENFORGE_STORE_PASSWORD", password):
         yield Address(f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0", password)
 
 

@@ -26,6 +26,10 @@ async def test_messages_published_before_and_after_the_consumer_came_are_handled
     assert bus.counts == {"handled": 6}
 
 
+async def test_a_bus_that_is_there_answers(bus: AnyBus) -> None:
+    await bus.ping()
+
+
 async def test_an_id_is_kept_once(bus: AnyBus, run_id: str) -> None:
     log, first, last = Log(), failed(run_id, 0), failed(run_id, 1)
     await asyncio.gather(*(bus.publish(first) for _ in range(5)))

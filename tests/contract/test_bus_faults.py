@@ -75,8 +75,11 @@ async def test_a_publish_without_a_server_ends_in_time_and_works_again_after_it(
     with pytest.raises(BusUnavailable, match=r"did not publish .* in 2 s"):
         await bus.publish(WeightsLoaded(run_id=RUN, version=1))
     assert 2 <= asyncio.get_running_loop().time() - started < 3
+    with pytest.raises(BusUnavailable, match="did not answer in 2 s"):
+        await bus.ping()
     await mortal_nats.start()
     await bus.publish(WeightsLoaded(run_id=RUN, version=1))
+    await bus.ping()
     await bus.close()
     with pytest.raises(BusUnavailable):
         await bus.publish(WeightsLoaded(run_id=RUN, version=2))

@@ -71,8 +71,18 @@ async def whole(http: aiohttp.ClientSession, body: Json) -> Answer:
 async def streamed(http: aiohttp.ClientSession, body: Json) -> Answer:
     answer = Answer()
     for event in await events(http, body):
-        answer.add_event(event)
+        take(answer, event)
     return answer
+
+
+def take(answer: Answer, event: bytes) -> None:
+    if data := event_data(event):
+        answer.add(data)
+
+
+def prompt_ids(answer: Answer) -> list[int]:
+    answer.check()
+    return list(json.loads(answer.prompt))
 
 
 async def counted(http: aiohttp.ClientSession) -> int:
@@ -98,7 +108,7 @@ async def test_it_is_healthy_and_serves_the_policy(http: aiohttp.ClientSession) 
 @pytest.mark.parametrize("fields", [{}, {"tools": TOOLS}, {"max_tokens": 1}])
 async def test_a_reply_has_ids_and_as_many_logprobs(http: aiohttp.ClientSession, fields: Json) -> None:
     for answer in (await whole(http, request(**fields)), await streamed(http, request(**fields))):
-        assert answer.check()
+        assert prompt_ids(answer)
         assert 1 <= len(answer.completion) <= fields.get("max_tokens", 16)
         assert all(math.isfinite(p) and p <= 0 for p in answer.logprobs)
         assert answer.finish_reason in ("stop", "length", "tool_calls")
@@ -121,18 +131,18 @@ async def test_the_first_event_has_the_prompt_and_every_later_one_its_own_tokens
         [choice] = chunk["choices"]
         assert len(choice["token_ids"]) == len(choice["logprobs"]["content"]) >= 1
     assert [bool(c["choices"][0]["finish_reason"]) for c in rest] == [False] * (len(rest) - 1) + [True]
-    assert event_data(found[-1]) == b"[DONE]"
+    assert found[-1] == b"data: [DONE]\n\n"
 
 
 async def test_usage_comes_last_when_asked_for(http: aiohttp.ClientSession) -> None:
     found = await events(http, request(stream_options={"include_usage": True}))
     answer = Answer()
     for event in found:
-        answer.add_event(event)
+        take(answer, event)
     usage = json.loads(event_data(found[-2]))
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == len(answer.completion)
-    assert usage["usage"]["prompt_tokens"] == len(answer.check())
+    assert usage["usage"]["prompt_tokens"] == len(prompt_ids(answer))
 
 
 async def test_the_prompt_is_what_tokenize_gives(http: aiohttp.ClientSession) -> None:
@@ -140,7 +150,7 @@ async def test_the_prompt_is_what_tokenize_gives(http: aiohttp.ClientSession) ->
     rendered = await post(
         http, "/tokenize", {k: body[k] for k in ("model", "messages", "tools")} | {"add_generation_prompt": True}
     )
-    assert (await whole(http, body)).prompt == rendered["tokens"]
+    assert prompt_ids(await whole(http, body)) == rendered["tokens"]
 
 
 async def test_the_counter_counts_sampled_tokens_exactly(http: aiohttp.ClientSession) -> None:
@@ -156,7 +166,7 @@ async def test_a_client_that_leaves_stops_the_sampling(http: aiohttp.ClientSessi
     async with http.post("/v1/chat/completions", json=body) as response:
         async for piece in response.content.iter_any():
             for event in splitter.feed(piece):
-                answer.add_event(event)
+                take(answer, event)
             if len(answer.completion) >= 5:
                 response.close()
                 break
@@ -166,10 +176,11 @@ async def test_a_client_that_leaves_stops_the_sampling(http: aiohttp.ClientSessi
 
 async def test_replaying_a_reply_as_a_prompt_gives_its_logprobs(http: aiohttp.ClientSession) -> None:
     answer = await whole(http, request())
-    ids = answer.check() + answer.completion
+    prompt = prompt_ids(answer)
+    ids = prompt + answer.completion
     body = {"model": "policy", "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 0.0}
     [choice] = (await post(http, "/v1/completions", body))["choices"]
-    replayed = [choice["prompt_logprobs"][i][str(ids[i])]["logprob"] for i in range(len(answer.check()), len(ids))]
+    replayed = [choice["prompt_logprobs"][i][str(ids[i])]["logprob"] for i in range(len(prompt), len(ids))]
     assert replayed == pytest.approx(answer.logprobs, abs=1e-4)
 
 
@@ -177,6 +188,30 @@ async def test_a_prompt_that_is_too_long_is_a_400_that_says_so(http: aiohttp.Cli
     async with http.post("/v1/chat/completions", json=request("x" * 6000)) as response:
         assert response.status == 400
         assert "maximum context length" in (await response.json())["error"]["message"]
+
+
+async def test_ids_that_were_sampled_before_are_sent_again_as_they_were(http: aiohttp.ClientSession) -> None:
+    first = await whole(http, request())
+    sent = [*prompt_ids(first), *first.completion, *(await post(http, "/tokenize", request("go on")))["tokens"]]
+    body = request(messages=[], tools=TOOLS, kv_transfer_params={"prompt_token_ids": sent})
+    again = await streamed(http, body)
+    assert prompt_ids(again) == sent
+    assert again.completion
+
+
+async def test_ids_are_rendered_as_they_are(http: aiohttp.ClientSession) -> None:
+    body = {"model": "policy", "messages": [], "kv_transfer_params": {"prompt_token_ids": [7, 8, 9]}}
+    assert (await post(http, "/v1/chat/completions/render", body))["token_ids"] == [7, 8, 9]
+
+
+async def test_a_turn_is_rendered_with_and_without_what_opens_the_next(http: aiohttp.ClientSession) -> None:
+    messages = [{"role": "user", "content": "u"}]
+    closed, opened = [
+        (await post(http, "/tokenize", {"model": "policy", "messages": messages, "add_generation_prompt": o}))["tokens"]
+        for o in (False, True)
+    ]
+    assert opened[: len(closed)] == closed
+    assert len(opened) > len(closed)
 
 
 async def test_calls_wait_while_it_is_paused(http: aiohttp.ClientSession) -> None:

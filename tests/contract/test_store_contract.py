@@ -85,6 +85,27 @@ async def test_why_a_call_may_not_begin(sessions: Sessions) -> None:
     assert await sessions.begin("s3cret", "proxy-1") == "sealed"
 
 
+async def test_calls_that_come_at_once_get_an_answer_each(sessions: Sessions) -> None:
+    for name in ("open", "sealed"):
+        await sessions.create(f"{name}-a1", f"secret of {name}", name.encode())
+    await sessions.seal("sealed-a1", 0)
+    secrets = [f"secret of {name}" for name in ("open", "sealed", "nobody", "open", "sealed")]
+    replies = await asyncio.gather(*(sessions.begin(secret, "proxy-1") for secret in secrets))
+    assert replies == [Begun("open-a1", b"open", 1, 0), "sealed", "unknown", Begun("open-a1", b"open", 2, 0), "sealed"]
+
+
+async def test_a_call_that_nobody_waits_for_any_more_is_settled(sessions: Sessions) -> None:
+    await sessions.create("r1-a1", "s3cret", b"")
+    await sessions.heartbeat("proxy-1")
+    leaving, staying = [asyncio.create_task(sessions.begin("s3cret", "proxy-1")) for _ in range(2)]
+    await asyncio.sleep(0)  # both have asked
+    leaving.cancel()
+    reply = await staying
+    assert isinstance(reply, Begun)
+    await sessions.end("r1-a1", reply.seq, "delivered")
+    assert await sessions.seal("r1-a1", 5) == Seal(2, errored=[3 - reply.seq])
+
+
 async def test_a_session_is_opened_once_with_one_secret(sessions: Sessions) -> None:
     assert await sessions.create("r1-a1", "s3cret", b"meta")
     await begun(sessions)

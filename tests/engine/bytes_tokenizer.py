@@ -26,13 +26,20 @@ def decode(ids: list[int]) -> str:
     return bytes(i for i in ids if i < 256).decode(errors="replace")
 
 
-def render(messages: list[Json], tools: list[Json] | None = None) -> list[int]:
-    """Prompt ids of a conversation, generation prompt included."""
+def render(messages: list[Json], tools: list[Json] | None = None, *, open_turn: bool = True) -> list[int]:
+    """Prompt ids of a conversation; the generation prompt follows if a turn is to be opened."""
     ids = _turn("system", encode("tools: " + json.dumps(tools))) if tools else []
     for message in messages:
         calls = encode("".join(map(markup, message.get("tool_calls") or ())))
         ids += _turn(message["role"], _content(message.get("content")) + calls)
-    return [*ids, START, *encode("assistant\n")]
+    return [*ids, START, *encode("assistant\n")] if open_turn else ids
+
+
+def read(ids: list[int]) -> list[Json]:
+    """The messages of a rendered conversation: roles and texts, calls as the markup that they are."""
+    turns = bytes(i if i < 256 else 0 for i in ids).split(b"\0")  # no text has a zero byte
+    named = [turn.decode(errors="replace").partition("\n") for turn in turns[1::2]]
+    return [{"role": role, "content": text} for role, _, text in named[:-1]]
 
 
 def markup(call: Json) -> str:

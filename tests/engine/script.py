@@ -40,7 +40,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         status: answer with this HTTP status and sample nothing.
         drop_after: break the connection after so many tokens.
         error_after: report an error inside the stream after so many tokens.
-        spoil: give one log-prob too few, one that is not a number, or no prompt ids.
+        spoil: give one log-prob too few, one that is not a number, no prompt ids, or sample from another prompt than was sent.
     """
 
     calls: list[int] = []
@@ -53,7 +53,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     status: int = 200
     drop_after: int | None = None
     error_after: int | None = None
-    spoil: Literal["", "short_logprobs", "nan_logprob", "no_prompt_ids"] = ""
+    spoil: Literal["", "short_logprobs", "nan_logprob", "no_prompt_ids", "other_prompt"] = ""
 
 
 class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

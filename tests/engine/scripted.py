@@ -63,6 +63,7 @@ class ScriptedEngine:
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/chat/completions/render", self._render)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/tokenize", self._tokenize)
         app.router.add_get("/v1/models", self._models)
@@ -76,7 +77,8 @@ class ScriptedEngine:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body: Json = await request.json()
         self.requests.append(body)
-        number, messages = len(self.requests), body["messages"]
+        number = len(self.requests)
+        body["messages"] = messages = _messages(body)
         rule = self.script.rule(number, messages)
         if rule.status != 200:
             return _error(rule.status, f"scripted to answer {rule.status}")
@@ -95,7 +97,10 @@ class ScriptedEngine:
 
     def _reply(self, number: int, body: Json, rule: Rule) -> Reply:
         text, calls = answer(rule, number, body["messages"])
-        prompt = tokenizer.render(body["messages"], body.get("tools"))
+        sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
+        prompt = sent or tokenizer.render(body["messages"], body.get("tools"))
+        if rule.spoil == "other_prompt":
+            prompt = [*prompt, tokenizer.PAD]
         completion = [*tokenizer.encode(sampled_text(text, calls)), tokenizer.END]
         limit = min(body.get("max_tokens") or self._max_model_len, max(1, self._max_model_len - len(prompt)))
         finish = "tool_calls" if calls else "stop"
@@ -172,8 +177,18 @@ class ScriptedEngine:
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body: Json = await request.json()
-        ids = tokenizer.render(body["messages"], body.get("tools")) if "messages" in body else tokenizer.encode(body["prompt"])
+        if "messages" in body:
+            ids = tokenizer.render(body["messages"], body.get("tools"), open_turn=body.get("add_generation_prompt", True))
+        else:
+            ids = tokenizer.encode(body["prompt"])
         return web.json_response({"tokens": ids, "count": len(ids), "max_model_len": self._max_model_len})
+
+    async def _render(self, request: web.Request) -> web.Response:
+        body: Json = await request.json()
+        sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
+        if sent is None or self.script.rules[:1] == [Rule(spoil="other_prompt")]:
+            sent = tokenizer.render(body["messages"], body.get("tools"))
+        return web.json_response({"request_id": "render-0", "token_ids": sent})
 
     async def _models(self, _: web.Request) -> web.Response:
         model = {"id": "policy", "object": "model", "owned_by": "scripted", "max_model_len": self._max_model_len}
@@ -185,6 +200,12 @@ class ScriptedEngine:
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response()
+
+
+def _messages(body: Json) -> list[Json]:
+    """The conversation of a request, which may also come as token ids."""
+    sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
+    return tokenizer.read(sent) if sent else list(body["messages"])
 
 
 def _event(content: Json) -> bytes:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from shared.roles import RoleRule
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -57,6 +59,10 @@ class Launch:
 
 class Harness(Protocol):
     """A program that rollouts can be run in."""
+
+    def roles(self) -> list[RoleRule]:
+        """Which of its calls are not its main conversation."""
+        ...
 
     def launch(self, request: Request) -> Launch:
         """How to start the program.

@@ -30,9 +30,13 @@ from shared.errors import HarnessError
 from shared.roles import RoleRule
 
 PLACEHOLDERS = frozenset(
-    {"base_url", "base_url_v1", "key", "model", "context_length", "instruction", "home", "logs", "workdir"}
+    {
+        "base_url", "base_url_v1", "key", "model", "context_length", "compact_share_of_1m", "instruction", "home", "logs",
+        "workdir",
+    }
 )  # fmt: skip
-"""What a launch fills in: the fields of `Request`; `base_url_v1` is `base_url` with `/v1`."""
+"""What a launch fills in: the fields of `Request`; `base_url_v1` is `base_url` with `/v1`; `compact_share_of_1m` is 7/10 of
+`context_length` over 2**20, for programs that take the latter for every model's context length."""
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _Version = Annotated[str, Meta(pattern=r"^[0-9][0-9A-Za-z.+-]*$")]

@@ -12,6 +12,7 @@ from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.harnesses.adapter import PLACEHOLDER, Adapter, Setting, load
 from services.orchestrator.harnesses.installed import apt_command, find
 from shared.errors import HarnessError
+from shared.roles import RoleRule
 
 MAX_ARGUMENT = 100_000  # bytes; the kernel refuses a longer argument than 128 kB
 
@@ -21,6 +22,10 @@ class Program:
     """A harness made of an adapter file."""
 
     file: Path
+
+    def roles(self) -> list[RoleRule]:
+        """See `Harness.roles`."""
+        return load(self.file).roles
 
     def launch(self, request: Request) -> Launch:
         """See `Harness.launch`."""
@@ -52,9 +57,11 @@ def _values(request: Request, adapter: Adapter) -> dict[str, str]:
     """What each placeholder stands for."""
     return {
         "base_url": request.base_url, "base_url_v1": f"{request.base_url}/v1", "key": request.key, "model": request.model,
-        "context_length": str(request.context_length), "instruction": request.instruction, "home": request.home,
-        "logs": request.logs, "workdir": request.workdir,
-    } | {name: _setting(request.metadata, name, setting) for name, setting in adapter.settings.items()}  # fmt: skip
+        "context_length": str(request.context_length),
+        "compact_share_of_1m": f"{0.7 * request.context_length / 2**20:.6f}",
+        "instruction": request.instruction, "home": request.home, "logs": request.logs, "workdir": request.workdir,
+        **{name: _setting(request.metadata, name, setting) for name, setting in adapter.settings.items()},
+    }  # fmt: skip
 
 
 def _setting(metadata: Mapping[str, Any], name: str, setting: Setting) -> str:

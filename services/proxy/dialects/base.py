@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by lower-case name."""
+    """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by name."""
 
     path: str
     query: str = ""
@@ -95,6 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
     Attributes:
         finish_reason: the engine's: `stop`, `length` or `tool_calls`.
         usage: token counts.
+        stop_sequence: the stop string of the request that ended it; None if none did.
     """
 
     reasoning: str
@@ -102,6 +103,7 @@ class Reply(msgspec.Struct, frozen=True):
     tool_calls: list[ToolCall]
     finish_reason: str
     usage: Usage
+    stop_sequence: str | None = None
 
 
 class Writer(Protocol):

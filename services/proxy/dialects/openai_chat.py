@@ -1,4 +1,4 @@
-"""OpenAI chat completions. The engine speaks it too, so its replies are passed on byte for byte."""
+"""OpenAI chat completions. The engine speaks it too: where nothing has to be changed, its replies are passed on as bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from services.proxy.dialects.base import Turn
+from services.proxy.dialects.base import Delta, Reply, Target, ToolCall, ToolDelta, Turn, Usage
 from services.proxy.errors import Refused, bad_request
 from services.proxy.sampling import NULL, SAMPLING_FIELDS
 
+_PATH = "/v1/chat/completions"
 _Tokens = Annotated[int, Meta(ge=1)]
 _GRAMMARS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
+_MEDIA = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"audio_url"', b'"image_embeds"')
 
 
 class _Format(msgspec.Struct):
@@ -34,6 +36,7 @@ class _Request(msgspec.Struct):
     messages: Annotated[list[msgspec.Raw], Meta(min_length=1)]
     model: str | None = None
     stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
     n: int | None = None
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
@@ -42,8 +45,15 @@ class _Request(msgspec.Struct):
     tools: list[_Tool] | None = None
 
 
+class _Head(msgspec.Struct):
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _request = msgspec.json.Decoder(_Request)
+_heads = msgspec.json.Decoder(_Head)
 
 
 class OpenAIChat:
@@ -51,10 +61,14 @@ class OpenAIChat:
 
     api = "openai.chat"
 
-    def read(self, body: bytes) -> Turn:
-        """The turn of a chat request; all of it but the fields above is left unparsed."""
+    def takes(self, path: str) -> bool:
+        return path == _PATH
+
+    def read(self, body: bytes, target: Target) -> Turn:
+        """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
             fields, request = _fields.decode(body), _request.decode(body)
+            messages = [_message(raw) for raw in request.messages]
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
@@ -62,14 +76,26 @@ class OpenAIChat:
         if request.n not in (None, 1):
             raise bad_request(f"n={request.n}: one reply per call is recorded here; ask for n=1 and call again for more")
         limits = [m for m in (request.max_tokens, request.max_completion_tokens) if m is not None]
+        for name in ("messages", "model", "stream"):
+            fields.pop(name, None)
         return Turn(
-            body=fields,
             model=request.model or "",
+            messages=messages,
+            fields=fields,
             stream=bool(request.stream),
             constrained=_constrained(request, fields),
             max_tokens=min(limits, default=None),
             requested={name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields},
+            media=any(mark in raw for mark in _MEDIA for raw in map(bytes, messages)),
+            private=bool((request.stream_options or {}).get("include_usage")),
         )
+
+    def writer(self, turn: Turn, reply_id: str, created: int) -> ChatWriter:
+        """Words the reply; `turn.private` says whether the usage is wanted at the end of a stream."""
+        return ChatWriter(turn.model, f"chatcmpl-{reply_id}", created, usage=bool(turn.private))
+
+    def counted(self, tokens: int) -> bytes:
+        raise NotImplementedError("chat completions has no route that counts")
 
     def error(self, error: Refused) -> bytes:
         """`{"error": {"message", "type", "param", "code"}}`."""
@@ -79,6 +105,84 @@ class OpenAIChat:
     def error_event(self, error: Refused) -> bytes:
         """The error body as one event; no `[DONE]` follows."""
         return b"data: " + self.error(error) + b"\n\n"
+
+
+class ChatWriter:
+    """Words one reply as chat completion chunks, or as one chat completion."""
+
+    def __init__(self, model: str, reply_id: str, created: int, *, usage: bool) -> None:
+        self._head = {"id": reply_id, "created": created, "model": model}
+        self._usage = usage
+
+    def start(self, prompt_tokens: int) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def add(self, delta: Delta) -> bytes:
+        said: dict[str, Any] = {}
+        if delta.reasoning:
+            said["reasoning"] = said["reasoning_content"] = delta.reasoning
+        if delta.content:
+            said["content"] = delta.content
+        if delta.tools:
+            said["tool_calls"] = [_tool_delta(t) for t in delta.tools]
+        return self._chunk(said)
+
+    def finish(self, reply: Reply) -> bytes:
+        events = self._chunk({}, reply.finish_reason)
+        if self._usage:
+            events += self._event({"choices": [], "usage": _usage(reply.usage)})
+        return events + b"data: [DONE]\n\n"
+
+    def whole(self, reply: Reply) -> bytes:
+        choice = {"index": 0, "message": chat_message(reply), "logprobs": None, "finish_reason": reply.finish_reason}
+        body = {"object": "chat.completion", "choices": [choice], "usage": _usage(reply.usage)}
+        return orjson.dumps(self._head | body)
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+        return self._event({"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]})
+
+    def _event(self, content: dict[str, Any]) -> bytes:
+        return b"data: " + orjson.dumps({**self._head, "object": "chat.completion.chunk", **content}) + b"\n\n"
+
+
+def chat_message(reply: Reply) -> dict[str, Any]:
+    """A reply as an assistant message; reasoning under both names that clients look for."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content}
+    if reply.reasoning:
+        message["reasoning"] = message["reasoning_content"] = reply.reasoning
+    if reply.tool_calls:
+        message["tool_calls"] = [_tool_call(c) for c in reply.tool_calls]
+    return message
+
+
+def _tool_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _tool_delta(part: ToolDelta) -> dict[str, Any]:
+    function: dict[str, Any] = {"arguments": part.arguments}
+    if not part.name:
+        return {"index": part.index, "function": function}
+    return {"index": part.index, "id": part.id, "type": "function", "function": {"name": part.name, **function}}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+    }
+
+
+def _message(raw: msgspec.Raw) -> msgspec.Raw:
+    """A message, checked as far as it is read here; a developer's is a system message to the engine."""
+    head = _heads.decode(raw)
+    if head.role != "developer":
+        return raw
+    fields = _fields.decode(raw)
+    fields["role"] = msgspec.Raw(b'"system"')
+    return msgspec.Raw(msgspec.json.encode(fields))
 
 
 def _constrained(request: _Request, fields: dict[str, msgspec.Raw]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_two_demos_side_by_side_prepare_one_folder(tmp_path: Path) -> None:
 
 
 def test_the_run_is_configured_by_the_example_and_the_options(tmp_path: Path) -> None:
-    words = run_command(tmp_path / "seed-2", tmp_path, seed=2, reward="coin", steps=3)
+    words = run_command(tmp_path / "seed-2", tmp_path, Namespace(seed=2, reward="coin", mode="splice", steps=3))
     assert words[:4] == ["-m", "services.cli", "run", str(CONFIG)]
     assert set(words[4::2]) == {"--set"}
     config = resolve(CONFIG, words[5::2], env={}).config

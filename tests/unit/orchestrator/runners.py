@@ -24,6 +24,7 @@ from services.orchestrator.sandbox import Isolation, Kind, copy_etc
 from services.orchestrator.spec import Spec, Status
 from shared.config import Config, OrchestratorConfig
 from shared.events import RolloutStart
+from shared.roles import RoleRule
 from shared.task import load_task
 
 KINDS: tuple[Kind, ...] = ("bubblewrap", "uid", "process")
@@ -61,6 +62,9 @@ class Shell:
 
     script: str
     read_only: Sequence[Path] = ()
+
+    def roles(self) -> list[RoleRule]:
+        return []
 
     def launch(self, request: Request) -> Launch:
         return Launch(("/bin/sh", "-c", self.script), {"BASE": request.base_url}, {"note": "home\n"}, tuple(self.read_only))

@@ -9,6 +9,7 @@ from services.orchestrator.state import Rollout, Sealed
 from shared.config import ProxyConfig
 from shared.errors import ConfigError, EngineError, FidelityError
 from shared.events import RolloutStart
+from shared.roles import RoleRule
 from tests.unit.orchestrator.house import KEY, StandIn
 
 ROLLOUT = Rollout(
@@ -22,7 +23,10 @@ def gateway(port: int, key: str = KEY, patience_s: float = 10.0) -> Gateway:
 
 async def test_a_session_is_opened_and_sealed(proxy: StandIn) -> None:
     client = gateway(proxy.port)
-    assert await client.open(ROLLOUT) == Endpoint(f"http://127.0.0.1:{proxy.port}/run/r1-a1", "r1-a1")
+    assert await client.open(ROLLOUT, [RoleRule(role="aux", tools="none")]) == Endpoint(
+        f"http://127.0.0.1:{proxy.port}/run/r1-a1", "r1-a1"
+    )
+    assert proxy.opened["r1-a1"]["roles"] == [{"role": "aux", "tools": "none"}]
     proxy.calls["r1-a1"], proxy.errored["r1-a1"], proxy.lost["r1-a1"] = 3, [1], [2]
     assert await client.seal(ROLLOUT) == Sealed(3, (1,), (2,))
     await client.close()

@@ -13,6 +13,7 @@ from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
 from shared.config import EngineConfig, ProxyConfig
 from shared.events import CallRecorded, RolloutFinished, SessionSealed
+from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, start
@@ -21,9 +22,9 @@ from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, start
 @pytest.fixture
 async def real(house: House, scripted_engine: ScriptedEngine) -> AsyncIterator[House]:
     """A house whose orchestrator works with the real proxy."""
-    sessions = Sessions(fakeredis.FakeAsyncRedis(), RUN)
+    store = fakeredis.FakeAsyncRedis()
     config = msgspec.structs.replace(house.config(), engine=EngineConfig(url=scripted_engine.url), proxy=ProxyConfig())
-    proxy = ProxyService(config, MemoryBus(house.broker), sessions, control_key=KEY)
+    proxy = ProxyService(config, MemoryBus(house.broker), Sessions(store, RUN), Blobs(store, RUN), control_key=KEY)
     await proxy.start()
     config = msgspec.structs.replace(config, proxy=ProxyConfig(port=int(proxy.url.rpartition(":")[2])))
     orchestrator = OrchestratorService(config, MemoryBus(house.broker), control_key=KEY)

@@ -11,6 +11,7 @@ import pytest
 
 from services.proxy.service import ProxyService
 from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
+from shared.store.blobs import Blobs
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.proxy.world import KEY, MakeWorld, TroubledBus, TroubledSessions, World
 
@@ -26,10 +27,11 @@ async def make_world(scripted_engine: ScriptedEngine) -> AsyncIterator[MakeWorld
             engine=EngineConfig(url=engine_url or scripted_engine.url),
             proxy=ProxyConfig(**{"drain_s": 1.0, "hold_s": 0.3} | settings),
         )
-        bus, sessions = TroubledBus(), TroubledSessions(fakeredis.FakeAsyncRedis(), "run1")
-        proxy = ProxyService(config, bus, sessions, control_key=KEY)
+        store = fakeredis.FakeAsyncRedis()
+        bus, sessions, blobs = TroubledBus(), TroubledSessions(store, "run1"), Blobs(store, "run1")
+        proxy = ProxyService(config, bus, sessions, blobs, control_key=KEY)
         await proxy.start()
-        made.append(World(config, scripted_engine, bus, sessions, proxy, aiohttp.ClientSession()))
+        made.append(World(config, scripted_engine, bus, sessions, blobs, proxy, aiohttp.ClientSession()))
         return made[-1]
 
     yield make

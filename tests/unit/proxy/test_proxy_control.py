@@ -89,7 +89,7 @@ async def test_sealing_fails_and_can_be_repeated_while_the_bus_is_down(world: Wo
 async def test_a_session_opened_at_one_proxy_can_be_used_and_sealed_at_another(world: World) -> None:
     base = await world.open()
     assert (await world.chat(base))[0] == 200
-    other = ProxyService(world.config, world.bus, world.sessions, control_key=KEY)
+    other = world.another_proxy()
     await other.start()
     try:
         assert (await world.chat(base.replace(world.proxy.url, other.url)))[0] == 200
@@ -98,7 +98,7 @@ async def test_a_session_opened_at_one_proxy_can_be_used_and_sealed_at_another(w
     finally:
         await other.stop()
     first, second = world.records
-    assert (first.parent_status, second.parent_status) == ("root", "unresolved")
+    assert (first.parent_status, second.parent_status) == ("root", "root")
     assert (second.parent_len, len(second.prompt_delta)) == (0, 4 * second.prompt_len)
 
 
@@ -119,4 +119,4 @@ async def test_an_address_in_use_is_a_clear_error(world: World, make_world: Make
 
 def test_an_empty_control_key_is_refused(world: World) -> None:
     with pytest.raises(ConfigError, match="OPENFORGE_CONTROL_KEY"):
-        ProxyService(world.config, world.bus, world.sessions, control_key="")
+        ProxyService(world.config, world.bus, world.sessions, world.blobs, control_key="")

@@ -140,7 +140,7 @@ async def test_an_answer_that_cannot_be_recorded_exactly_fails_the_call(world: W
 async def test_the_engines_refusal_is_passed_on_in_its_own_words(world: World) -> None:
     base = await world.open()
     status, answer = await world.chat(base, "x" * 5000)
-    assert (status, answer["error"]["type"]) == (400, "BadRequestError")
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
     assert "maximum context length" in answer["error"]["message"]
     async with world.stream(base, "x" * 5000) as response:
         assert (response.status, await response.json()) == (400, answer | {"error": answer["error"]})

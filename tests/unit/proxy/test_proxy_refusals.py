@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.proxy.world import MakeWorld, World, body
+from tests.unit.proxy.world import MakeWorld, World, body, eventually
 
 
 async def refused(world: World, method: str, url: str, data: bytes = b"{}", **headers: str) -> tuple[int, str]:
@@ -91,6 +91,7 @@ async def test_a_client_that_leaves_while_held_is_no_call(make_world: MakeWorld)
     await world.sessions.close_gate()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(world.chat(base), 0.1)
+    await eventually(lambda: not world.proxy.serving)
     await world.sessions.open_gate(1)
     assert (await world.seal())["calls"] == 0
     assert not world.engine.requests

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.proxy.dialects.base import Target, Turn
 from services.proxy.dialects.openai_chat import OpenAIChat
 from services.proxy.errors import Refused
 from services.proxy.sampling import Sampling, call_seed, engine_request
@@ -19,10 +20,14 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 STRICT = {"type": "function", "function": {"name": "bash", "strict": True}}
 
 
-def sent(fields: dict[str, Any], sampling: Sampling | None = None, **proxy: Any) -> dict[str, Any]:
-    turn = CHAT.read(json.dumps({"messages": MESSAGES} | fields).encode())
+def read(body: bytes) -> Turn:
+    return CHAT.read(body, Target("/v1/chat/completions"))
+
+
+def sent(fields: dict[str, Any], sampling: Sampling | None = None, *, left: int = 4096, **proxy: Any) -> dict[str, Any]:
+    turn = read(json.dumps({"messages": MESSAGES} | fields).encode())
     request = engine_request(turn, sampling or Sampling(), Config(proxy=ProxyConfig(**proxy)), attempt=1, seq=1)
-    body: dict[str, Any] = json.loads(request.body)
+    body: dict[str, Any] = json.loads(request.body(turn.messages, b"", left, stream=turn.stream, usage=bool(turn.private)))
     assert all(body[name] == value for name, value in request.sampling.items())
     return body
 
@@ -62,18 +67,36 @@ def test_what_bends_the_distribution_or_reaches_into_the_engine_is_removed_and_n
     wishes = {"top_k": 5, "min_p": 0.1, "presence_penalty": 1, "frequency_penalty": 1, "repetition_penalty": 1.1,
               "logit_bias": {"1": 5}, "seed": 7, "stop": ["x"], "max_tokens": 4}  # fmt: skip
     inner = {"kv_transfer_params": {"prompt_token_ids": [1]}, "prompt_token_ids": [1], "include_reasoning": False}
-    body = sent(wishes | inner | {"stream_options": {"include_usage": True}, "user": "u"})
+    body = sent(wishes | inner | {"stream": True, "stream_options": {"include_usage": True}, "user": "u"})
     kept = {"stop", "max_tokens"}
     assert not (set(wishes) - kept | set(inner)) & set(body)
     assert (body["stop"], body["user"], body["stream_options"]) == (["x"], "u", {"include_usage": True})
-    assert CHAT.read(json.dumps({"messages": MESSAGES} | wishes | inner).encode()).requested == wishes
+    assert read(json.dumps({"messages": MESSAGES} | wishes | inner).encode()).requested == wishes
 
 
 def test_messages_and_tools_are_passed_on_byte_for_byte() -> None:
     raw = b'{ "messages" :[{"role":"user","content":"\\u00e9 1e2", "x": 1.50}], "tools": [ {"type":"function"} ] }'
-    body = engine_request(CHAT.read(raw), Sampling(), Config(), attempt=1, seq=1).body
+    turn = read(raw)
+    request = engine_request(turn, Sampling(), Config(), attempt=1, seq=1)
+    body = request.body(turn.messages, b"", 4096, stream=False, usage=False)
     assert b'[{"role":"user","content":"\\u00e9 1e2", "x": 1.50}]' in body
     assert b'[ {"type":"function"} ]' in body
+
+
+def test_a_limit_that_the_served_length_cannot_keep_is_left_to_the_engine_and_its_true_value_recorded() -> None:
+    assert "max_tokens" not in sent({"max_tokens": 4096}, left=4096)
+    assert sent({"max_tokens": 4095}, left=4096)["max_tokens"] == 4095
+    turn = read(json.dumps({"messages": MESSAGES, "max_tokens": 50}).encode())
+    request = engine_request(turn, Sampling(), Config(), attempt=1, seq=1)
+    assert [request.recorded(left)["max_tokens"] for left in (20, 50, 90)] == [20, 50, 50]
+
+
+def test_ids_take_the_place_of_messages() -> None:
+    turn = read(json.dumps({"messages": MESSAGES, "tools": [STRICT]}).encode())
+    request = engine_request(turn, Sampling(), Config(), attempt=1, seq=1)
+    body = json.loads(request.body(turn.messages, b"[1,2]", 10, stream=True, usage=True))
+    assert (body["messages"], body["kv_transfer_params"]) == ([], {"prompt_token_ids": [1, 2]})
+    assert (body["stream"], body["stream_options"], body["tools"]) == (True, {"include_usage": True}, [STRICT])
 
 
 def test_a_session_with_a_seed_gives_every_call_its_own_repeatable_one() -> None:
@@ -96,7 +119,7 @@ def test_a_session_with_a_seed_gives_every_call_its_own_repeatable_one() -> None
     ],
 )  # fmt: skip
 def test_sampling_under_a_grammar_is_noticed(fields: dict[str, Any], expected: bool) -> None:
-    assert CHAT.read(json.dumps({"messages": MESSAGES} | fields).encode()).constrained is expected
+    assert read(json.dumps({"messages": MESSAGES} | fields).encode()).constrained is expected
 
 
 @pytest.mark.parametrize(
@@ -104,7 +127,8 @@ def test_sampling_under_a_grammar_is_noticed(fields: dict[str, Any], expected: b
     [
         (b"", "not valid JSON"), (b"{", "not valid JSON"), (b"\xff", "not valid JSON"), (b"[]", "not a chat"),
         (b'"text"', "not a chat"), (b"{}", "messages"), (b'{"messages": []}', "messages"), (b'{"messages": "hi"}', "messages"),
-        (b'{"messages": [{}], "n": 2}', "n=2"), (b'{"messages": [{}], "n": 0}', "n=0"),
+        (b'{"messages": [{"role": "user"}], "n": 2}', "n=2"), (b'{"messages": [{"role": "user"}], "n": 0}', "n=0"),
+        (b'{"messages": [{}]}', "role"),
         (b'{"messages": [{}], "max_tokens": 0}', "max_tokens"), (b'{"messages": [{}], "max_tokens": "9"}', "max_tokens"),
         (b'{"messages": [{}], "stream": "yes"}', "stream"), (b'{"messages": [{}], "x":' + b"[" * 100_000, "not valid JSON"),
         (b'{"prompt": "hi"}', "messages"),
@@ -112,5 +136,5 @@ def test_sampling_under_a_grammar_is_noticed(fields: dict[str, Any], expected: b
 )  # fmt: skip
 def test_a_body_that_is_not_a_chat_request_is_refused_with_the_reason(body: bytes, says: str) -> None:
     with pytest.raises(Refused, match=says) as refused:
-        CHAT.read(body)
+        read(body)
     assert refused.value.status == 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from shared.bus.memory import MemoryBus
 from shared.config import Config
 from shared.errors import BusUnavailable, StoreUnavailable
 from shared.events import CallRecorded, Message, SessionSealed, decode
-from shared.store.sessions import CallEnd, Sessions
+from shared.store.blobs import Blobs
+from shared.store.sessions import Ended, Sessions
 from tests.engine.scripted import ScriptedEngine
 
 KEY = "control-key"
@@ -59,10 +60,10 @@ class TroubledSessions(Sessions):
             raise StoreUnavailable("the store is down")
         return await super().begin(secret, proxy_id)
 
-    async def end(self, session_id: str, seq: int, state: CallEnd) -> None:
+    async def end_all(self, ended: Sequence[Ended]) -> None:
         if self.down:
             raise StoreUnavailable("the store is down")
-        await super().end(session_id, seq, state)
+        await super().end_all(ended)
 
 
 @dataclass
@@ -73,8 +74,13 @@ class World:
     engine: ScriptedEngine
     bus: TroubledBus
     sessions: TroubledSessions
+    blobs: Blobs
     proxy: ProxyService
     http: aiohttp.ClientSession
+
+    def another_proxy(self) -> ProxyService:
+        """One more proxy of the same run; the caller starts and stops it."""
+        return ProxyService(self.config, self.bus, self.sessions, self.blobs, control_key=KEY)
 
     async def open(self, session_id: str = "r1-a1", **sampling: Any) -> str:
         """Opens a session; gives the base URL for its harness."""

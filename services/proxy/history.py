@@ -1,0 +1,42 @@
+"""What other proxies recorded of a session, read back from the bus."""
+
+from __future__ import annotations
+
+import logging
+
+from services.proxy.known import Book, Session
+from services.proxy.sessions import SessionMeta
+from shared.bus import Bus
+from shared.events import CallRecorded
+
+log = logging.getLogger(__name__)
+
+
+class History:
+    """Records of one run.
+
+    Args:
+        bus: keeps them.
+        book: told how much a session grew.
+        run_id: of the run.
+    """
+
+    def __init__(self, bus: Bus, book: Book, run_id: str) -> None:
+        self._bus = bus
+        self._book = book
+        self._run_id = run_id
+
+    async def catch_up(self, session_id: str, meta: SessionMeta, session: Session) -> None:
+        """Takes in what was recorded elsewhere since the last time.
+
+        A call's record is durable before its reply is whole: whatever a harness goes on from is there.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        before = session.size
+        async for position, message in self._bus.replay(CallRecorded, self._run_id, meta.rollout_id, session.replayed):
+            session.replayed = position
+            if isinstance(message, CallRecorded) and message.session_id == session_id:
+                session.learn(message)
+        self._book.grew(session_id, session.size - before)

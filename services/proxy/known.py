@@ -1,0 +1,160 @@
+"""What a proxy knows of the calls of each session: enough to find a call's parent and to send its exact ids again.
+
+It is a cache. All of it can be rebuilt from the records, so that any proxy can serve any call of a rollout.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import orjson
+
+from shared.events import CallRecorded
+from shared.lineage import Lineage
+from shared.packing import digester, unpack_ids
+
+KNOWN_SESSIONS = 4096
+KNOWN_BYTES = 256 * 1024 * 1024
+"""What is kept in memory; the sessions used last stay."""
+_CALL_BYTES = 1500  # of a call beside its ids, roughly
+
+
+def ids_json(ids: bytes) -> bytes:
+    """Packed ids as the inside of a JSON array: ``1,2,3``."""
+    return orjson.dumps(unpack_ids(ids))[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A recorded call.
+
+    Attributes:
+        seq: its number.
+        parent: number of the call that it extends, None for a root.
+        length: tokens of prompt and completion.
+        ids: packed uint32, those that follow the parent's.
+        json: the same as the inside of a JSON array.
+        digest: running hash over prompt and completion.
+        stop: id of the stop token that it ended with, None if it was cut short (also by a stop string).
+        tools: (id, name) of the tools that its reply calls.
+        reasons: its reply has reasoning.
+    """
+
+    seq: int
+    parent: int | None
+    length: int
+    ids: bytes
+    json: bytes
+    digest: blake2b
+    stop: int | None
+    tools: tuple[tuple[str, str], ...] = ()
+    reasons: bool = False
+
+
+@dataclass(slots=True)
+class Session:
+    """The calls of one session.
+
+    Attributes:
+        calls: recorded calls by number.
+        paths: number of the call whose reply ends a message path (`services.proxy.paths`).
+        nodes: all message paths that were seen on the way.
+        tools: digests of the tool lists that stand in a record.
+        replayed: position in the bus's stream up to which records of other proxies were taken in.
+    """
+
+    lineage: Lineage = field(default_factory=Lineage)
+    calls: dict[int, Known] = field(default_factory=dict)
+    paths: dict[bytes, int] = field(default_factory=dict)
+    nodes: set[bytes] = field(default_factory=set)
+    tools: set[str] = field(default_factory=set)
+    replayed: int = 0
+    size: int = 0
+    _through: int = 0
+    _beyond: set[int] = field(default_factory=set)
+
+    def note(self, seq: int) -> None:
+        """Notes a number as one that nothing more need be found out about: it began here, or its record was seen."""
+        self._beyond.add(seq)
+        while self._through + 1 in self._beyond:
+            self._through += 1
+            self._beyond.discard(self._through)
+
+    def misses(self, before: int) -> bool:
+        """Whether there are calls with lower numbers that this proxy has not heard of."""
+        return self._through < before - 1
+
+    def add(self, call: Known, path: bytes) -> None:
+        """Makes a recorded call known."""
+        self.calls[call.seq] = call
+        self.paths[path] = max(call.seq, self.paths.get(path, 0))
+        self.lineage.add(call.seq, self.full(call.seq), call.parent)
+        self.size += len(call.ids) + len(call.json) + _CALL_BYTES
+
+    def full(self, seq: int) -> bytes:
+        """Prompt and completion of a call as packed ids."""
+        return b"".join(c.ids for c in self._chain(seq))
+
+    def full_json(self, seq: int) -> bytes:
+        """Prompt and completion of a call as the inside of a JSON array."""
+        return b",".join(c.json for c in self._chain(seq) if c.json)
+
+    def digest(self, seq: int | None) -> blake2b:
+        """A copy of the running hash over a call's ids, to go on from; over nothing for None."""
+        return digester() if seq is None else self.calls[seq].digest.copy()
+
+    def learn(self, record: CallRecorded) -> None:
+        """Takes in the record of another proxy; doing it again changes nothing."""
+        self.note(record.seq)
+        if record.tools_digest:
+            self.tools.add(record.tools_digest)
+        if record.seq in self.calls or (record.parent_seq is not None and record.parent_seq not in self.calls):
+            return
+        ids = record.prompt_delta + record.completion
+        digest = self.digest(record.parent_seq)
+        digest.update(ids)
+        length = record.prompt_len + len(record.completion) // 4
+        reply = record.reply
+        tools = tuple((c["id"], c["function"]["name"]) for c in reply.get("tool_calls", ()))
+        known = Known(
+            record.seq, record.parent_seq, length, ids, ids_json(ids), digest, record.stop_id, tools,
+            reasons=bool(reply.get("reasoning")),
+        )  # fmt: skip
+        self.add(known, bytes.fromhex(record.path))
+
+    def _chain(self, seq: int) -> list[Known]:
+        chain: list[Known] = []
+        at: int | None = seq
+        while at is not None:
+            chain.append(self.calls[at])
+            at = chain[-1].parent
+        return chain[::-1]
+
+
+class Book:
+    """The sessions that this proxy knows."""
+
+    def __init__(self, sessions: int = KNOWN_SESSIONS, size: int = KNOWN_BYTES) -> None:
+        self._most, self._largest = sessions, size
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._size = 0
+
+    def session(self, session_id: str) -> Session:
+        """A session; one that was put out, or never seen, is empty."""
+        session = self._sessions.setdefault(session_id, Session())
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def grew(self, session_id: str, by: int) -> None:
+        """Notes how much a session takes more; others are put out to make room."""
+        if session_id in self._sessions:
+            self._size += by
+        while len(self._sessions) > 1 and (len(self._sessions) > self._most or self._size > self._largest):
+            self._size -= self._sessions.popitem(last=False)[1].size
+
+    def forget(self, session_id: str) -> None:
+        """Drops a session that is over."""
+        if session := self._sessions.pop(session_id, None):
+            self._size -= session.size

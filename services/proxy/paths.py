@@ -1,0 +1,114 @@
+"""Message paths: which earlier call a request goes on from, found by its messages, however the harness re-serialised them.
+
+A message's digest covers what the model would read of it: role, text, tool calls. Two messages are the same if only these
+differ: order of keys and spelling of numbers in arguments (compared as JSON), ids of tool calls (they go by position),
+reasoning (many harnesses drop it), blanks around an assistant's text, a text given as one block, cache markers.
+
+A path is a chain of such digests over the tools and all messages up to a point; equal paths are equal conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import orjson
+
+from services.proxy.dialects.base import Reply
+
+_DEFINING = ("tools", "chat_template_kwargs", "chat_template", "documents")
+"""Request fields that the template may put before the messages."""
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    function: _Function = _Function()
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[_Call] | None = None
+
+
+_messages = msgspec.json.Decoder(_Message)
+
+
+def _number(text: str) -> float | int:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+_arguments = msgspec.json.Decoder(float_hook=_number)
+
+
+def start(fields: dict[str, msgspec.Raw]) -> bytes:
+    """The path before the first message: 16 bytes over the fields that the template may put there."""
+    state = _hash()
+    for name in _DEFINING:
+        if raw := fields.get(name):
+            state.update(name.encode() + b"\0" + bytes(raw) + b"\0")
+    return state.digest()
+
+
+def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
+    """The path after each message, beginning at the path `at`."""
+    found = []
+    for raw in messages:
+        at = _next(at, message_digest(raw))
+        found.append(at)
+    return found
+
+
+def after_reply(at: bytes, reply: Reply) -> bytes:
+    """The path after an assistant's reply."""
+    calls = [(c.name, c.arguments) for c in reply.tool_calls]
+    return _next(at, _digest("assistant", reply.content.strip(), calls))
+
+
+def message_digest(raw: msgspec.Raw) -> bytes:
+    """16 bytes over what counts of an OpenAI chat message (raw JSON)."""
+    message = _messages.decode(raw)
+    calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+    content = _content(message.content)
+    if message.role == "assistant" and isinstance(content, str):
+        content = content.strip()
+    return _digest(message.role, content, calls)
+
+
+def _digest(role: str, content: Any, calls: Sequence[tuple[str, str]]) -> bytes:
+    counted = [role, content, [[name, _canonical(arguments)] for name, arguments in calls]]
+    return _hash(orjson.dumps(counted, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def _content(content: str | list[dict[str, Any]] | None) -> Any:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part.get("text") if part.get("type") == "text" else _bare(part) for part in content]
+    return parts[0] if len(parts) == 1 else parts or ""
+
+
+def _bare(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name != "cache_control"}
+
+
+def _canonical(arguments: str) -> Any:
+    """Arguments as JSON, or as the text that they are."""
+    try:
+        return _arguments.decode(arguments)
+    except (msgspec.DecodeError, RecursionError, OverflowError):
+        return arguments.strip()
+
+
+def _next(at: bytes, digest: bytes) -> bytes:
+    return _hash(at + digest).digest()
+
+
+def _hash(data: bytes = b"") -> blake2b:
+    return blake2b(data, digest_size=16)

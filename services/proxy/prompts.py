@@ -1,0 +1,141 @@
+"""Decides what the engine is sent for a turn: its messages, or token ids that go on from an earlier call's very own."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import orjson
+
+from services.proxy import paths
+from services.proxy.bridge import Declined, Frame, delta, frame_messages, stand_in
+from services.proxy.dialects.base import Turn
+from services.proxy.errors import EngineRefused
+from services.proxy.known import Known, Session
+from services.proxy.stops import Stops
+from services.proxy.upstream import Engine
+
+log = logging.getLogger(__name__)
+
+_TEMPLATE = ("chat_template_kwargs", "chat_template")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is sent, and where it comes from.
+
+    Attributes:
+        start: path before the first message.
+        nodes: path after each message.
+        parent: call that the messages go on from, None where there is none.
+        kept: index of the first message that is new.
+        spliced: the ids to send, as a JSON array; empty to send the messages.
+        fork: why the prompt does not extend the call that the harness went on from; empty where it does.
+    """
+
+    start: bytes
+    nodes: list[bytes]
+    parent: Known | None
+    kept: int
+    spliced: bytes = b""
+    fork: str = ""
+
+    @property
+    def end(self) -> bytes:
+        """The path after the last message."""
+        return self.nodes[-1]
+
+
+class Prompts:
+    """Prepares prompts.
+
+    Args:
+        engine: renders.
+        mode: `record` or `splice`.
+        thinking: `keep` or `fork`, see `proxy.thinking`.
+        stops: tokens that end a turn.
+    """
+
+    def __init__(
+        self, engine: Engine, mode: Literal["record", "splice"], thinking: Literal["keep", "fork"], stops: Stops
+    ) -> None:
+        self._engine = engine
+        self._mode = mode
+        self._thinking = thinking
+        self._stops = stops
+        self._frames: dict[bytes, Frame] = {}
+        self._takes_ids: bool | None = None
+
+    async def prepare(self, turn: Turn, session: Session) -> Prompt:
+        """The prompt of a turn.
+
+        Raises:
+            Refused: the engine cannot be reached.
+        """
+        start = paths.start(turn.fields)
+        nodes = paths.nodes(start, turn.messages)
+        parent, kept = _find(nodes, session)
+        spliced, fork = b"", _fork(start, nodes, kept, session)
+        if self._mode == "splice" and parent is not None:
+            try:
+                spliced = await self._splice(turn, session, parent, turn.messages[kept:])
+            except Declined as e:
+                fork = str(e)
+        session.nodes.update(nodes, (start,))
+        return Prompt(start, nodes, parent, kept, spliced, fork)
+
+    async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> bytes:
+        if turn.media:
+            raise Declined("multimodal")
+        if self._thinking == "fork" and parent.reasons and any(b'"user"' in bytes(m) for m in new):
+            raise Declined("thinking_policy")
+        fields = {name: turn.fields[name] for name in _TEMPLATE if name in turn.fields}
+        try:
+            frame = await self._frame(fields)
+            rendered = await self._engine.tokenize(stand_in(parent, new), fields)
+        except EngineRefused as e:
+            log.info("the engine does not render a delta: %s", e)
+            raise Declined("bridge_declined") from None
+        if not await self._check_engine(frame):
+            raise Declined("engine_takes_no_ids")
+        added = delta(frame, rendered, parent.stop, self._stops.known)
+        return b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+
+    async def _check_engine(self, frame: Frame) -> bool:
+        """Whether the engine takes ids, found out when it first matters: an engine that starts is asked too early."""
+        if self._takes_ids is None:
+            self._takes_ids = await self._engine.takes_ids(frame.open)
+            if not self._takes_ids:
+                log.warning("the engine takes no token ids on its chat route: calls are recorded, not spliced")
+        return self._takes_ids
+
+    async def _frame(self, fields: dict[str, msgspec.Raw]) -> Frame:
+        key = msgspec.json.encode(fields)
+        if key not in self._frames:
+            closed = await self._engine.tokenize(frame_messages(), fields, generation_prompt=False)
+            self._frames[key] = Frame(closed, await self._engine.tokenize(frame_messages(), fields))
+        return self._frames[key]
+
+
+def _find(nodes: list[bytes], session: Session) -> tuple[Known | None, int]:
+    """The call whose conversation, reply included, is the longest beginning of the messages, and where the new ones begin.
+
+    None when nothing is new after it: the harness then wants the reply itself continued."""
+    for at in range(len(nodes) - 2, -1, -1):
+        if (seq := session.paths.get(nodes[at])) is not None:
+            return session.calls[seq], at + 1
+    return None, 0
+
+
+def _fork(start: bytes, nodes: list[bytes], kept: int, session: Session) -> str:
+    """Why messages do not simply go on from the latest reply that they share with an earlier call."""
+    if not session.calls:
+        return ""
+    if start not in session.nodes:
+        return "tools_changed" if not kept else ""
+    known = next((at for at in range(len(nodes) - 1, -1, -1) if nodes[at] in session.nodes), -1)
+    if known + 1 <= kept:  # nothing is known beyond the reply that they go on from
+        return "" if kept else "new_context"
+    return "" if known == len(nodes) - 1 else "history_rewritten"

@@ -1,0 +1,165 @@
+"""Calls from their number to their end, many of them in one round trip to the store.
+
+`begin` gives a call its number and leaves a durable intent, in the same step in which it checks that the session lives and that
+no weights are being loaded. So no call is ever forwarded without a trace, and no call sees two weight versions, whatever the
+number of proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from shared.errors import StoreUnavailable
+from shared.store.connect import Client, Keys, store_errors, text
+
+log = logging.getLogger(__name__)
+
+CallEnd = Literal["delivered", "cut", "errored"]
+"""`delivered` and `cut` promise that the record of a call is durable; `errored` that nothing was sampled."""
+
+Refusal = Literal["unknown", "sealed", "hold"]
+
+_MOST_AT_ONCE = 256
+"""Calls in one script: the store does nothing else meanwhile."""
+
+# KEYS: gate, gate-open, a secret per call   ARGV: prefix of session keys, a proxy id per call
+_BEGIN = """
+local gate = redis.call('HMGET', KEYS[1], 'state', 'version')
+local function begin(secret, proxy)
+  local sid = redis.call('GET', secret)
+  if not sid then return {'unknown'} end
+  local skey = ARGV[1] .. sid
+  local s = redis.call('HMGET', skey, 'status', 'meta')
+  if s[1] ~= 'live' then return {'sealed'} end
+  if gate[1] == 'updating' then return {'hold'} end
+  local seq = redis.call('HINCRBY', skey, 'seq', 1)
+  redis.call('HSET', skey .. ':calls', seq, 'open:' .. proxy)
+  redis.call('HSET', KEYS[2], sid .. '/' .. seq, proxy)
+  return {'ok', sid, s[2], seq, gate[2] or '0'}
+end
+local replies = {}
+for n = 3, #KEYS do replies[n - 2] = begin(KEYS[n], ARGV[n - 1]) end
+return replies
+"""
+
+# KEYS: gate-open   ARGV: prefix of session keys; session id, seq, state per call.  A state that was settled by sealing stays.
+_SETTLE = """
+for n = 2, #ARGV, 3 do
+  local calls = ARGV[1] .. ARGV[n] .. ':calls'
+  local now = redis.call('HGET', calls, ARGV[n + 1])
+  if now and string.sub(now, 1, 5) == 'open:' then redis.call('HSET', calls, ARGV[n + 1], ARGV[n + 2]) end
+  redis.call('HDEL', KEYS[1], ARGV[n] .. '/' .. ARGV[n + 1])
+end
+"""
+
+
+def secret_hash(secret: str) -> str:
+    """What the store knows of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version."""
+
+    session_id: str
+    meta: bytes
+    seq: int
+    version: int
+
+
+class Ended(NamedTuple):
+    """What became of a call; of one that is `lost` no record will come."""
+
+    session_id: str
+    seq: int
+    state: CallEnd | Literal["lost"]
+
+
+class _Asked(NamedTuple):
+    secret: str
+    proxy_id: str
+    reply: asyncio.Future[Begun | Refusal]
+
+
+class Intents:
+    """Open calls of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
+
+    def __init__(self, client: Client, key: Keys) -> None:
+        self._key = key
+        self._begin = client.register_script(_BEGIN)
+        self._settle = client.register_script(_SETTLE)
+        self._asked: list[_Asked] = []
+        self._abandoned: list[Ended] = []
+        self._beginning: asyncio.Task[None] | None = None
+
+    async def begin(self, secret: str, proxy_id: str) -> Begun | Refusal:
+        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded.
+
+        Calls that arrive while others are being numbered wait for those, and are then numbered together. One that is cancelled
+        meanwhile is settled as errored.
+        """
+        reply: asyncio.Future[Begun | Refusal] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(secret, proxy_id, reply))
+        if self._beginning is None:
+            self._beginning = asyncio.create_task(self._begin_all())
+        return await reply
+
+    async def settle(self, ended: Sequence[Ended]) -> None:
+        """Settles calls; doing it again changes nothing."""
+        with store_errors("settle calls"):
+            for first in range(0, len(ended), _MOST_AT_ONCE):
+                told = [field for call in ended[first : first + _MOST_AT_ONCE] for field in call]
+                await self._settle(keys=[self._key("gate", "open")], args=[self._key("sess", ""), *told])
+
+    async def _begin_all(self) -> None:
+        while self._asked:
+            asked, self._asked = self._asked[:_MOST_AT_ONCE], self._asked[_MOST_AT_ONCE:]
+            try:
+                replies = await self._run_begin(asked)
+            except Exception as error:  # whatever it is, those who asked must hear of it
+                _fail(asked, error)
+            else:
+                await self._answer(asked, replies)
+        self._beginning = None
+
+    async def _run_begin(self, asked: list[_Asked]) -> list[Begun | Refusal]:
+        keys = [self._key("gate"), self._key("gate", "open"), *(self._key("secret", secret_hash(a.secret)) for a in asked)]
+        with store_errors("register a call"):
+            replies = await self._begin(keys=keys, args=[self._key("sess", ""), *(a.proxy_id for a in asked)])
+        return [_begun(reply) for reply in replies]
+
+    async def _answer(self, asked: list[_Asked], replies: list[Begun | Refusal]) -> None:
+        for call, reply in zip(asked, replies, strict=True):
+            if not call.reply.done():
+                call.reply.set_result(reply)
+            elif isinstance(reply, Begun):  # nobody waits for it any more: left open, it would hold back seals and weights
+                self._abandoned.append(Ended(reply.session_id, reply.seq, "errored"))
+        if self._abandoned:
+            try:
+                await self.settle(self._abandoned)
+                self._abandoned.clear()
+            except StoreUnavailable as e:
+                log.warning("%d calls stay open until the next one begins: %s", len(self._abandoned), e)
+
+
+def _fail(asked: list[_Asked], error: Exception) -> None:
+    for call in asked:
+        if not call.reply.done():
+            call.reply.set_exception(error)
+
+
+def _begun(reply: list[Any]) -> Begun | Refusal:
+    match text(reply[0]):
+        case "ok":
+            return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]))
+        case "sealed":
+            return "sealed"
+        case "hold":
+            return "hold"
+    return "unknown"

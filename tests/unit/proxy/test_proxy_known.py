@@ -1,0 +1,59 @@
+"""What a proxy knows of a session's calls: their exact ids again, and all of it from records alone."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.proxy.known import Book, Known, Session, ids_json
+from shared.packing import digest_packed, pack_ids
+
+ids = st.lists(st.integers(0, 2**32 - 1), max_size=6)
+
+
+def known(session: Session, seq: int, parent: int | None, delta: list[int]) -> Known:
+    packed, digest = pack_ids(delta), session.digest(parent)
+    digest.update(packed)
+    length = len(delta) + (session.calls[parent].length if parent else 0)
+    return Known(seq, parent, length, packed, ids_json(packed), digest, None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 8), ids), min_size=1, max_size=8))
+def test_ids_come_back_exactly_along_any_tree(calls: list[tuple[int, list[int]]]) -> None:
+    session = Session()
+    fulls: dict[int, list[int]] = {}
+    for seq, (parent, delta) in enumerate(calls, start=1):
+        up = parent if parent in fulls else None
+        fulls[seq] = fulls.get(up or 0, []) + delta
+        session.add(known(session, seq, up, delta), bytes([seq]))
+    for seq, full in fulls.items():
+        assert session.full(seq) == pack_ids(full)
+        assert session.full_json(seq) == ids_json(pack_ids(full))
+        assert session.digest(seq).hexdigest() == digest_packed(pack_ids(full))
+
+
+def test_only_numbers_that_nobody_told_of_are_missed() -> None:
+    session = Session()
+    for seq in (1, 2, 4):
+        session.note(seq)
+    assert not session.misses(3)
+    assert session.misses(4)
+    session.note(3)
+    assert not session.misses(5)
+
+
+def test_sessions_used_last_are_kept_and_the_largest_limit_holds() -> None:
+    book = Book(sessions=2, size=1000)
+    first = book.session("a")
+    first.size = 600
+    book.grew("a", 600)
+    book.session("b").size = 300
+    book.grew("b", 300)
+    assert book.session("a") is first
+    book.session("c").size = 200
+    book.grew("c", 200)  # three are too many: b was used least
+    assert book.session("a") is first
+    assert book.session("b").size == 0
+    book.forget("a")
+    assert book.session("a") is not first
