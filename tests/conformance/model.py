@@ -204,6 +204,9 @@ def _subagent(call: Scripted) -> Say:
     assert tool is not None, "the scene is left out for programs without subagents"
     if call.step == 0:
         return call.use(tool, prompt=f"Write sub.txt, then report. {mark('sub', call.harness, call.scene)}")
+    found = re.search(call.program.agent, call.prompt.turns[-1].text)
+    if call.step == 1 and call.program.wait and found:
+        return call.use(call.program.wait, agent=found[0])
     return call.finish()
 
 

@@ -82,7 +82,7 @@ class Stage:
         self._cells += 1
         seed, rollout = self._cells, f"{harness}-{scene}"
         start = RolloutStart(
-            run_id=self.stack.config.run.id, rollout_id=rollout, group_id=f"{rollout}-g", group_size=1, purpose="eval",
+            run_id=self.stack.config.run.id, rollout_id=rollout, group_id=f"{rollout}-g", group_size=1, purpose="train",
             task_dir=str(write_task(self.folder / "tasks", harness, scene)), harness=harness, sampling={"seed": seed},
         )  # fmt: skip
         await self.stack.bus.publish(start)
