@@ -25,7 +25,7 @@ def writer(target: Target = STREAM) -> GeminiWriter:
 
 
 def chunks(sent: bytes) -> list[dict[str, Any]]:
-    return [json.loads(event.removeprefix("data: ")) for event in sent.decode().split("\r\n\r\n")[:-1]]
+    return [json.loads(event.removeprefix("data: ")) for event in sent.decode().split("\r\n") if event]
 
 
 def stream(reply: Reply, deltas: list[Delta]) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def test_what_was_told_reads_back_as_the_reply(case: tuple[Reply, list[Delta]]) 
 def test_no_chunk_has_an_empty_text() -> None:
     reply = Reply("", "", [], "stop", Usage(3, 1))
     assert [chunk["candidates"][0]["content"]["parts"] for chunk in stream(reply, [])] == [[]]
-    assert writer().add(Delta(tools=(ToolDelta(0, "c1", "shell"),))) == b""
+    assert writer().add(Delta(tools=(ToolDelta(0, "c1", "shell"),))) == b"\r\n"
 
 
 def test_no_line_ends_within_an_event() -> None:
