@@ -73,9 +73,14 @@ class Python(_Table, frozen=True, kw_only=True, tag_field="kind", tag="python"):
 
 
 class Setting(_Table, frozen=True, kw_only=True):
-    """[settings.NAME]: a whole number that a task may set in its [metadata]."""
+    """[settings.NAME]: a whole number or a text that a task may set in its [metadata].
 
-    default: int
+    Attributes:
+        default: what it is when the task does not set it; it says which of the two it is.
+        minimum: smallest number, or fewest characters. With a default below it every task has to set it.
+    """
+
+    default: int | str
     minimum: int = 1
 
 
@@ -93,6 +98,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
         settings: what a task may set.
         install: how the program is installed; None when the user sees to it.
         read_only: folders of the machine that the sandbox must show besides what was installed.
+        debian: programs of the machine that it uses (names or absolute paths), and the Debian packages that have them.
         untested: why it has not been run yet; empty once it has.
         roles: which of its calls are not its main conversation.
     """
@@ -106,6 +112,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
     settings: dict[str, Setting] = {}
     install: Npm | Pip | Python | None = None
     read_only: list[str] = []
+    debian: dict[str, str] = {}
     untested: str = ""
     roles: list[RoleRule] = []
 

@@ -217,7 +217,7 @@ def _asked(request: _Request, offered: Offer) -> Asked:
 
 
 def _code(error: Refused) -> str:
-    """The code of a failed response. Codex compacts at the first, gives up at the last, and tries again at the others."""
+    """The code of a failed response: Codex gives up at the first and the last of these, and tries again at the others."""
     if error.kind == "context_length_exceeded":
         return error.kind
     if error.status >= 500:

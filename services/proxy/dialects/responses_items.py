@@ -9,7 +9,7 @@ import msgspec
 
 from services.proxy.dialects import responses_events as ev
 from services.proxy.dialects.responses_custom import Unwrapper, unwrap
-from services.proxy.dialects.responses_read import seal
+from services.proxy.dialects.responses_sealed import seal
 from services.proxy.dialects.responses_tools import Origin, as_object
 
 

@@ -5,19 +5,17 @@ The items of one model turn (reasoning, messages of the assistant, calls) become
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from services.proxy.dialects.responses_custom import wrap
+from services.proxy.dialects.responses_sealed import is_sealed, unseal
 from services.proxy.dialects.responses_tools import SEARCH, Tool, as_text, function_name, function_names
 from services.proxy.errors import bad_request
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
 _DETAILS = {"original": "high"}  # chat has no name for it
-_SEALED = "openforge:"
 
 
 class Part(msgspec.Struct):
@@ -88,28 +86,6 @@ class _Assistant(msgspec.Struct, tag_field="role", tag="assistant", omit_default
     tool_calls: list[_Call] = []
 
 
-def seal(reasoning: str) -> str:
-    """Reasoning as the `encrypted_content` of an item.
-
-    It holds the text itself, so that any proxy can read it back: some harnesses return nothing else of a reasoning item.
-    """
-    return _SEALED + base64.b64encode(reasoning.encode()).decode()
-
-
-def unseal(content: str) -> str:
-    """The reasoning in an `encrypted_content`.
-
-    Raises:
-        Refused: it was not written here.
-    """
-    try:
-        if content.startswith(_SEALED):
-            return base64.b64decode(content.removeprefix(_SEALED), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        pass
-    raise bad_request("input: the `encrypted_content` of a reasoning item was not written by this server and cannot be read")
-
-
 class Conversation:
     """Chat messages, made from items in their order.
 
@@ -123,17 +99,6 @@ class Conversation:
         self.tools: list[Tool] = []
         self._messages: list[_Message | _Assistant] = [_Message("system", instructions)] if instructions else []
         self._images: list[_ImagePart] = []
-        self._readers: dict[str, Callable[[Item], None]] = {
-            "message": self._message,
-            "reasoning": self._reasoning,
-            "function_call": self._function_call,
-            "custom_tool_call": self._custom_call,
-            "tool_search_call": self._search_call,
-            "function_call_output": self._output,
-            "custom_tool_call_output": self._output,
-            "tool_search_output": self._found,
-            "additional_tools": self._offer,
-        }
 
     def add(self, item: Item) -> None:
         """Takes in the next item.
@@ -141,10 +106,10 @@ class Conversation:
         Raises:
             Refused: it is of a type, or has a part, that cannot be carried.
         """
-        read = self._readers.get(item.type)
+        read = _READERS.get(item.type)
         if read is None:
             raise bad_request(f"input: an item of type {item.type!r} cannot be carried")
-        read(item)
+        read(self, item)
 
     def messages(self) -> list[msgspec.Raw]:
         """The messages so far, each as raw JSON."""
@@ -164,22 +129,21 @@ class Conversation:
         sealed = item.encrypted_content or ""
         parts = item.content if isinstance(item.content, list) else []
         shown = "".join(p.text for p in parts) or "\n\n".join(p.text for p in item.summary)
-        ours = sealed.startswith(_SEALED) or (sealed and not shown)
-        self._assistant().reasoning += unseal(sealed) if ours else shown
+        self._assistant().reasoning += unseal(sealed) if is_sealed(sealed) or (sealed and not shown) else shown
 
     def _function_call(self, item: Item) -> None:
-        self._call(item, as_text(item.arguments))
+        self._call(item, function_name(item.name, item.namespace), as_text(item.arguments))
 
     def _custom_call(self, item: Item) -> None:
-        self._call(item, wrap(item.input))
+        self._call(item, function_name(item.name, item.namespace), wrap(item.input))
 
     def _search_call(self, item: Item) -> None:
-        item.name = SEARCH
-        self._call(item, as_text(item.arguments))
+        self._call(item, SEARCH, as_text(item.arguments))
 
-    def _call(self, item: Item, arguments: str) -> None:
-        called = _Called(function_name(item.name, item.namespace), arguments)
-        self._assistant().tool_calls.append(_Call(item.call_id, called))
+    def _call(self, item: Item, name: str, arguments: str) -> None:
+        if not name:
+            raise bad_request(f"input: an item of type {item.type!r} has no name")
+        self._assistant().tool_calls.append(_Call(_call_id(item), _Called(name, arguments)))
 
     def _output(self, item: Item) -> None:
         """A tool's output; its images follow in a user message after the last output: tool messages hold text only."""
@@ -187,12 +151,12 @@ class Conversation:
         if not isinstance(content, str):
             self._images += [p for p in content if isinstance(p, _ImagePart)]
             content = _content([p for p in content if isinstance(p, _TextPart)])
-        self._append(_Message("tool", content, tool_call_id=item.call_id))
+        self._append(_Message("tool", content, _call_id(item)))
 
     def _found(self, item: Item) -> None:
         """Tools that a search found: from here on they are offered as all others are, so their names do for an output."""
         names = ", ".join(function_names(item.tools)) or "none"
-        self._append(_Message("tool", f"Tools that were found and can be called now: {names}", tool_call_id=item.call_id))
+        self._append(_Message("tool", f"Tools that were found and can be called now: {names}", _call_id(item)))
         self._offer(item)
 
     def _offer(self, item: Item) -> None:
@@ -221,6 +185,25 @@ class Conversation:
         parts = [_part(p) for p in content]
         self.media = self.media or any(isinstance(p, _ImagePart) for p in parts)
         return _content(parts)
+
+
+_READERS: dict[str, Callable[[Conversation, Item], None]] = {
+    "message": Conversation._message,
+    "reasoning": Conversation._reasoning,
+    "function_call": Conversation._function_call,
+    "custom_tool_call": Conversation._custom_call,
+    "tool_search_call": Conversation._search_call,
+    "function_call_output": Conversation._output,
+    "custom_tool_call_output": Conversation._output,
+    "tool_search_output": Conversation._found,
+    "additional_tools": Conversation._offer,
+}
+
+
+def _call_id(item: Item) -> str:
+    if not item.call_id:
+        raise bad_request(f"input: an item of type {item.type!r} has no call_id")
+    return item.call_id
 
 
 def _part(part: Part) -> _ChatPart:

@@ -169,7 +169,7 @@ def _flat(tools: list[Tool]) -> Iterator[tuple[Tool, Origin, str]]:
 
 def _origin(tool: Tool, namespace: str | None) -> Origin:
     if tool.type == SEARCH:
-        return Origin(SEARCH, namespace, "search")
+        return Origin(SEARCH, None, "search")
     if tool.type not in ("function", "custom"):
         raise bad_request(f"tools: one of type {tool.type!r} cannot be carried; functions, custom tools and namespaces can")
     if not tool.name:

@@ -82,6 +82,12 @@ def test_no_chunk_has_an_empty_text() -> None:
     assert writer().add(Delta(tools=(ToolDelta(0, "c1", "shell"),))) == b""
 
 
+def test_no_line_ends_within_an_event() -> None:
+    event = writer().add(Delta(content="a\u2028b\u2029c\n"))
+    assert len(event.decode().splitlines()) == 2
+    assert chunks(event)[0]["candidates"][0]["content"]["parts"] == [{"text": "a\u2028b\u2029c\n"}]
+
+
 @pytest.mark.parametrize(("finish", "reason"), [("stop", "STOP"), ("tool_calls", "STOP"), ("length", "MAX_TOKENS")])
 def test_why_it_stopped(finish: str, reason: str) -> None:
     reply = Reply("", "x", [], finish, Usage(1, 1))
@@ -92,7 +98,7 @@ def test_why_it_stopped(finish: str, reason: str) -> None:
     ("arguments", "args"),
     [
         ("", {}),
-        ('{"a": "é', {"__unparsedToolInput": {"raw": '{"a": "é', "len": 9}}),
+        ('{"a": "é', {"__unparsedToolInput": {"raw": '{"a": "é', "len": 8}}),
         ("[1]", {"__unparsedToolInput": {"raw": "[1]", "len": 3}}),
         ('{"a": 1}}', {"__unparsedToolInput": {"raw": '{"a": 1}}', "len": 9}}),
     ],
@@ -125,7 +131,7 @@ def test_errors(status: int, name: str) -> None:
     error = Refused(status, "why", "no")
     body = {"error": {"code": status, "message": "no", "status": name}}
     assert json.loads(DIALECT.error(error)) == body
-    assert chunks(DIALECT.error_event(error)) == [body]
+    assert json.loads(DIALECT.error_event(error)) == body
 
 
 def test_counted() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from services.proxy.dialects.base import Target
+from services.proxy.dialects.responses_sealed import seal
 from services.proxy.errors import Refused
 from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, PATH, SEARCH, SHELL, field, messages, read
 
@@ -110,6 +111,11 @@ def test_the_request_of_codex_is_one_conversation() -> None:
 )  # fmt: skip
 def test_items_as_messages(items: Any, expected: list[dict[str, Any]]) -> None:
     assert messages(read(items)) == expected
+
+
+def test_sealed_reasoning_is_exact_whatever_the_harness_made_of_what_it_shows() -> None:
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": seal(" hm\n")}
+    assert messages(read([item])) == [{"role": "assistant", "content": "", "reasoning": " hm\n"}]
 
 
 def test_images_of_tools_follow_in_a_user_message_after_the_last_output() -> None:
@@ -217,7 +223,7 @@ def test_sampling_parameters_are_noted_and_not_sent() -> None:
 
 
 def test_harmless_fields_are_ignored() -> None:
-    ignored = {
+    ignored: dict[str, Any] = {
         "store": True, "metadata": {"a": "b"}, "user": "u", "safety_identifier": "s", "service_tier": "auto", "include": [],
         "prompt_cache_key": "k", "prompt_cache_retention": "24h", "truncation": "auto", "context_management": [],
         "client_metadata": {}, "stream_options": {"include_obfuscation": False}, "max_tool_calls": 3, "background": False,
@@ -243,6 +249,9 @@ def test_harmless_fields_are_ignored() -> None:
         ({"input": [{"role": "assistant", "content": [{"type": "input_image", "image_url": IMAGE}]}]}, "image"),
         ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAAAA"}]}, "encrypted_content"),
         ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "openforge:%%"}]}, "encrypted_content"),
+        ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "call_id"),
+        ({"input": [{"type": "function_call", "call_id": "c", "arguments": "{}"}]}, "name"),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "call_id"),
         ({"input": []}, "input"),
         ({"input": 5}, "input"),
         ({"input": "hi", "max_output_tokens": 0}, "max_output_tokens"),

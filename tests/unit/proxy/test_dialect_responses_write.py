@@ -131,12 +131,17 @@ def test_content_after_a_call_is_a_second_message() -> None:
     assert done.texts == ["a", "{}", "b"]
 
 
-@pytest.mark.parametrize("late", [ToolDelta(0, arguments="}"), ToolDelta(1, arguments="}")])
-def test_an_engine_that_goes_back_to_an_ended_call_is_refused(late: ToolDelta) -> None:
+@pytest.mark.parametrize(
+    ("between", "late"),
+    [
+        (Delta(tools=(ToolDelta(1, "c2", "shell", "{"),)), ToolDelta(0, arguments="}")),
+        (Delta(content="and"), ToolDelta(0, arguments="}")),
+    ],
+)
+def test_an_engine_that_goes_back_to_an_ended_call_is_refused(between: Delta, late: ToolDelta) -> None:
     writer = DIALECT.writer(TURN, "r-1", 0)
     writer.add(Delta(tools=(ToolDelta(0, "c1", "shell", "{"),)))
-    writer.add(Delta(tools=(ToolDelta(1, "c2", "shell", "{"),)))
-    writer.add(Delta(content="and"))
+    writer.add(between)
     with pytest.raises(Refused, match="went back"):
         writer.add(Delta(tools=(late,)))
 
@@ -185,7 +190,7 @@ def test_error_bodies(error: Refused, kind: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Refused(400, "context_length_exceeded", "too long"), "context_length_exceeded"),  # codex compacts
+        (Refused(400, "context_length_exceeded", "too long"), "context_length_exceeded"),  # codex says that its context is full
         (unavailable("updating"), "server_error"),  # codex tries again
         (Refused(429, "busy", "later"), "rate_limit_exceeded"),  # codex tries again
         (bad_request("no"), "invalid_prompt"),  # codex gives up
