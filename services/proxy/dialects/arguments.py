@@ -37,7 +37,7 @@ def is_object(text: str) -> bool:
 
 
 def as_object(arguments: str) -> Raw:
-    """Arguments as a JSON object on one line.
+    """Arguments as a JSON object, on one line: it may go into a server-sent event.
 
     No text is an empty object. A text that is not an object, such as one that a length limit cut, goes whole into one as Claude
     Code would put it: that harness then tells the model what is wrong, another that required fields are missing, and nothing of

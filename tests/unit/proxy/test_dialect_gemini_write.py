@@ -43,6 +43,12 @@ def assembled(stream: list[dict[str, Any]]) -> dict[str, Any]:
     return stream[-1] | {"candidates": [stream[-1]["candidates"][0] | {"content": {"role": "model", "parts": whole}}]}
 
 
+def test_a_chunk_is_one_line_whatever_blanks_the_model_put_into_arguments() -> None:
+    reply = Reply("", "", [ToolCall("c1", "shell", '{\n "a": 1\r\n}')], "tool_calls", Usage(9, 4, 3))
+    (line,) = writer().finish(reply).splitlines()[:-1]
+    assert json.loads(line.removeprefix(b"data: "))["candidates"][0]["content"]["parts"][0]["functionCall"]["args"] == {"a": 1}
+
+
 def test_chunks() -> None:
     reply = Reply("hm", "I will.", [ToolCall("c1", "shell", '{"a" : 1}')], "tool_calls", Usage(9, 4, 3))
     deltas = [Delta("hm", "I "), Delta(content="will."), Delta(tools=(ToolDelta(0, "c1", "shell", '{"a" : 1}'),))]
