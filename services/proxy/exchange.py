@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from aiohttp import StreamReader
-
 from services.proxy.client import EVENTS, JSON, Client
 from services.proxy.dialects.base import Dialect, Reply
 from services.proxy.errors import EngineRefused, broken
+from services.proxy.http import Answering
 from services.proxy.recorder import Call
 from services.proxy.sse import SseSplitter, event_data
 from services.proxy.upstream import Engine
@@ -56,7 +55,7 @@ class _Base:
                 if e.kind != "context_length_exceeded" or not limited:
                     raise
 
-    async def _take(self, content: StreamReader) -> None:
+    async def _take(self, content: Answering) -> None:
         raise NotImplementedError
 
 
@@ -76,18 +75,18 @@ class Passed(_Base):
         else:
             await self._client.respond(200, JSON, self._tail)
 
-    async def _take(self, content: StreamReader) -> None:
+    async def _take(self, content: Answering) -> None:
         if self._call.turn.stream:
             await self._relay(content)
         else:
             self._tail = await content.read()
             self._call.answer.add_whole(self._tail)
 
-    async def _relay(self, content: StreamReader) -> None:
+    async def _relay(self, content: Answering) -> None:
         """Events up to the one that ends the reply are passed on; that one and what follows are held back."""
         answer, splitter, tail = self._call.answer, SseSplitter(), bytearray()
         await self._client.start(200, EVENTS, cache_control="no-cache")
-        async for piece in content.iter_any():
+        while piece := await content.next():
             now = bytearray()
             for event in splitter.feed(piece):
                 if data := event_data(event):
@@ -120,9 +119,9 @@ class Worded(_Base):
         else:
             await self._client.respond(200, JSON, self._writer.whole(reply))
 
-    async def _take(self, content: StreamReader) -> None:
+    async def _take(self, content: Answering) -> None:
         splitter, streamed = SseSplitter(), self._call.turn.stream
-        async for piece in content.iter_any():
+        while piece := await content.next():
             words = [self._words(event) for event in splitter.feed(piece)]
             if streamed and (now := b"".join(words)):
                 await self._client.start(200, EVENTS, cache_control="no-cache")

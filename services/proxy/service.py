@@ -112,7 +112,6 @@ class ProxyService:
         await self._sessions.heartbeat(self.proxy_id)
         listener = _listen(self._config.proxy.host, self._config.proxy.port)
         self._port = listener.getsockname()[1]
-        await self._engine.start()
         serving = asyncio.create_task(self._server.serve([listener]))
         self._tasks = [serving, asyncio.create_task(self._heartbeat())]
         while not self._server.started:
