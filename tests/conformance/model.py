@@ -105,7 +105,7 @@ class ConformanceModel:
     def say(self, prompt: Prompt) -> Say:
         """See `Model.say`."""
         turns = prompt.turns
-        marked = [(at, m) for at, turn in enumerate(turns) if turn.role == "user" and (m := _last_mark(turn.text))]
+        marked = _marks(turns, "user") or _marks(turns, "assistant")  # a summary may stand in either
         if not marked:
             return Say("A short answer.", "aux")
         at, found = marked[-1]
@@ -217,8 +217,10 @@ def _retry(call: Scripted) -> Say:
 
 
 def _disconnect(call: Scripted) -> Say:
-    say = call.steps(text=TEXT)
-    return Say(say.text, say.note, drop_after=6) if call.state.first("drop") else say
+    if call.state.first("drop"):
+        say = call.steps(text=TEXT)
+        return Say(say.text, say.note, drop_after=6)
+    return _by_state(call)
 
 
 def _overflow(call: Scripted) -> Say:
@@ -257,9 +259,9 @@ def _image(call: Scripted) -> Say:
     return call.run("echo seen > seen.txt") if call.step == (1 if tool else 0) else call.finish()
 
 
-def _last_mark(text: str) -> re.Match[str] | None:
-    found = list(_MARK.finditer(text))
-    return found[-1] if found else None
+def _marks(turns: list[Turn], role: str) -> list[tuple[int, re.Match[str]]]:
+    """(index of the turn, mark), in order."""
+    return [(at, found) for at, turn in enumerate(turns) if turn.role == role for found in _MARK.finditer(turn.text)]
 
 
 SCRIPTS = {
