@@ -35,9 +35,9 @@ check: setup ## lint, format, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# Without this harness its tests skip, each by name.
+# Without these harnesses their tests skip, each by name.
 mini: setup
-	@$(BIN)/openforge harness install mini || echo "mini-swe-agent could not be installed; its tests will be skipped"
+	@$(BIN)/openforge harness install mini browser-use || echo "not all harnesses could be installed; their tests will be skipped"
 
 bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
 	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)

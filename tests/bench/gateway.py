@@ -56,7 +56,9 @@ class Bench:
         _say(f"{name}: starts")
         try:
             gateway = await self._world.gateway(name)
-            await drive(gateway, await gateway.open(16), conversation(_BASE))
+            before = await self._world.spliced()
+            result = await drive(gateway, await gateway.open(16), conversation(_BASE))
+            _check(name, result.calls, await self._world.spliced() - before)
         except Failed as e:
             _say(f"{name} is missing: {e}")
             self.report.gateways[name] = Missing(str(e))
@@ -96,6 +98,13 @@ async def main(names: list[str], rounds: int) -> Report:
             bench = Bench(world, rounds)
             await bench.run(names)
             return bench.report
+
+
+def _check(name: str, calls: int, spliced: int) -> None:
+    """Raises Failed unless a gateway splices what it should: all but the first call of each conversation."""
+    wanted = calls - calls // len(conversation(_BASE)) if name in ("splice", "anthropic") else 0
+    if spliced != wanted:
+        raise Failed(f"{spliced} of {calls} calls were spliced, not {wanted}")
 
 
 def _say(text: str) -> None:

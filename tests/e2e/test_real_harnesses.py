@@ -44,6 +44,7 @@ root = "{tmp_path}/runs"
 model = "{model}"
 max_model_len = {MAX_LENGTH}
 kv_cache_mb = 256
+start_timeout_s = 400
 max_num_seqs = 8
 [proxy]
 mode = "splice"

@@ -37,14 +37,14 @@ def is_object(text: str) -> bool:
 
 
 def as_object(arguments: str) -> Raw:
-    """Arguments as a JSON object.
+    """Arguments as a JSON object, on one line: it may go into a server-sent event.
 
     No text is an empty object. A text that is not an object, such as one that a length limit cut, goes whole into one as Claude
     Code would put it: that harness then tells the model what is wrong, another that required fields are missing, and nothing of
     what the model wrote is lost. `as_text` takes it out again when the harness sends it back.
     """
     if is_object(arguments):
-        return Raw(arguments.encode())
+        return Raw(msgspec.json.format(arguments.encode(), indent=-1))
     if not arguments.strip():
         return Raw(b"{}")
     return Raw(encode(_Input(_Unparsed(arguments, _length(arguments)))))

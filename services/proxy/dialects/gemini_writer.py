@@ -73,8 +73,8 @@ class GeminiWriter:
         return b""
 
     def add(self, delta: Delta) -> bytes:
-        """A chunk for reasoning and one for text."""
-        events = b""
+        """A chunk for reasoning and one for text. For a call, an empty line: a long one must not look like a dead stream."""
+        events = b"\r\n" if delta.tools else b""
         if delta.reasoning:
             events += _event(_THOUGHT + encode(delta.reasoning) + self._end)
         if delta.content:

@@ -94,6 +94,14 @@ async def test_the_form_is_filled_in(proxy: StandIn, tmp_path: Path) -> None:
     assert len(set(pictures)) >= 5
 
 
+async def test_no_other_sandbox_reaches_the_screen(proxy: StandIn, tmp_path: Path) -> None:
+    look = 'grep "/tmp/.X11-unix/X${DISPLAY#:}$" /proc/net/unix > sockets'
+    code, errors, _ = await work(proxy, tmp_path, START=f"{look}; exec /usr/bin/python3 form.py")
+    assert code == 0, errors
+    (socket,) = (tmp_path / "sockets").read_text().splitlines()
+    assert " /tmp/" in socket  # an abstract one would be @/tmp/...
+
+
 async def test_bad_calls_are_answered_and_turns_are_limited(proxy: StandIn, tmp_path: Path) -> None:
     proxy.script = says({"action": "click"}, {"action": "key", "keys": "NoSuchKey"}, *[{"action": "screenshot"}] * 9)
     code, _, said = await work(proxy, tmp_path, MAX_TURNS="3")

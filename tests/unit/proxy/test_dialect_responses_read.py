@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.proxy.dialects.arguments import as_object
 from services.proxy.dialects.base import Target
 from services.proxy.dialects.responses_sealed import seal
 from services.proxy.errors import Refused
 from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, PATH, SEARCH, SHELL, field, messages, read
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
-SEEN = {"type": "image_url", "image_url": {"url": IMAGE, "detail": "high"}}
+SEEN = {"type": "image_url", "image_url": {"url": IMAGE}}
 
 
 def text(role: str, *parts: str) -> dict[str, Any]:
@@ -62,9 +63,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
     )  # fmt: skip
     assert messages(turn) == [
         {"role": "system", "content": "You are a coding agent."},
-        {"role": "system", "content": [
-            {"type": "text", "text": "<permissions instructions>"}, {"type": "text", "text": "<skills>"},
-        ]},
+        {"role": "system", "content": "<permissions instructions>\n<skills>"},
         {"role": "user", "content": "<environment_context>"},
         {"role": "user", "content": "fix it"},
         {"role": "assistant", "content": "Looking.", "reasoning": "look", "tool_calls": [
@@ -93,7 +92,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
         ([{"role": "user", "content": [
             {"type": "input_text", "text": "what is it?"}, {"type": "input_image", "image_url": IMAGE, "detail": "original"},
         ]}], [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, SEEN]}]),
-        ([text("assistant", "one ", "two")], [{"role": "assistant", "content": "one two"}]),
+        ([text("assistant", "one "), text("assistant", "two")], [{"role": "assistant", "content": "one two"}]),
         ([text("assistant", "a"), call("c1", "f", "{}"), text("assistant", "b")],
          [{"role": "assistant", "content": "ab", "tool_calls": [called("c1", "f", "{}")]}]),
         ([text("assistant", "a"), text("user", "u"), text("assistant", "b")],
@@ -102,8 +101,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
          [{"role": "assistant", "content": "", "tool_calls": [called("c1", "f", '{"broken')]},
           {"role": "tool", "tool_call_id": "c1", "content": "no JSON"}]),
         ([output("c1", [{"type": "input_text", "text": "one"}, {"type": "input_text", "text": "two"}])],
-         [{"role": "tool", "tool_call_id": "c1",
-           "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}]),
+         [{"role": "tool", "tool_call_id": "c1", "content": "one\ntwo"}]),
         ([{"type": "reasoning", "summary": [], "content": [
             {"type": "reasoning_text", "text": "raw"}], "encrypted_content": "gAAAAA"}, text("assistant", "a")],
          [{"role": "assistant", "content": "a", "reasoning": "raw"}]),
@@ -140,7 +138,7 @@ def test_images_of_tools_follow_in_a_user_message_after_the_last_output() -> Non
 
 def test_images_at_the_end_are_not_lost() -> None:
     turn = read([call("c1", "f", "{}"), output("c1", [{"type": "input_image", "image_url": IMAGE}])])
-    assert messages(turn)[-1] == {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]}
+    assert messages(turn)[-1] == {"role": "user", "content": [SEEN]}
 
 
 def test_tools_as_functions() -> None:
@@ -163,9 +161,10 @@ def test_tools_in_the_input_are_offered_like_those_of_the_request() -> None:
 
 def test_a_search_for_tools_is_a_function_and_what_it_finds_is_offered() -> None:
     searched = {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "agents"}}
+    again = {**searched, "call_id": "c2", "arguments": msgspec.json.decode(as_object('{"broken'))}
     found = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "tools": [AGENTS]}
     nothing = {"type": "tool_search_output", "call_id": "c2", "execution": "client", "tools": []}
-    turn = read([searched, found, {**searched, "call_id": "c2", "arguments": '{"broken'}, nothing], tools=[SEARCH])
+    turn = read([searched, found, again, nothing], tools=[SEARCH])
     assert [t["function"]["name"] for t in field(turn, "tools")] == ["tool_search", "agents__spawn", "agents__wait"]
     assert messages(turn) == [
         {"role": "assistant", "content": "", "tool_calls": [called("c1", "tool_search", '{"query":"agents"}')]},

@@ -19,7 +19,9 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 WRAPPED = st.builds(lambda text, ascii: json.dumps({"input": text}, ensure_ascii=ascii), TEXT, st.booleans())
 CALLS = st.one_of(
     st.tuples(st.just("apply_patch"), WRAPPED),
-    st.tuples(st.just("tool_search"), st.one_of(TEXT, TEXT.map(lambda text: json.dumps({"query": text}, indent=1)))),
+    st.tuples(
+        st.just("tool_search"), st.one_of(TEXT.filter(str.strip), TEXT.map(lambda text: json.dumps({"query": text}, indent=1)))
+    ),
     st.tuples(st.sampled_from(["shell", "agents__wait", "unknown"]), st.one_of(TEXT, st.just('{"cmd": "ls"}'))),
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.proxy.dialects.arguments import as_object
 from services.proxy.dialects.base import Delta, ToolCall, ToolDelta
 from services.proxy.errors import Refused, bad_request, unavailable
 from tests.unit.proxy.responses_client import (
@@ -153,15 +154,13 @@ def test_arguments_that_are_no_wrapped_text_reach_a_custom_tool_as_they_are() ->
         assert item["input"] == arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given"), [('{\n "query": "x"\n}', {"query": "x"}), ('{"query', '{"query'), ("[1]", "[1]"), ("", "")]
-)
-def test_a_search_for_tools_gives_its_arguments_as_an_object(arguments: str, given: Any) -> None:
+@pytest.mark.parametrize("arguments", ['{\n "query": "x"\n}', '{"query', "[1]"])
+def test_a_search_for_tools_gives_its_arguments_as_an_object(arguments: str) -> None:
     whole = reply(calls=[ToolCall("c1", "tool_search", arguments)])
     (item,) = assemble(streamed(TURN, deltas(whole), whole)).items
     assert item == {
         "type": "tool_search_call", "id": "tsc_r-1_0", "call_id": "c1", "execution": "client", "status": "completed",
-        "arguments": given,
+        "arguments": msgspec.json.decode(as_object(arguments)),
     }  # fmt: skip
 
 

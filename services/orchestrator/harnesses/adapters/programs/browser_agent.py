@@ -46,11 +46,17 @@ async def serve(start: str) -> int:
 
 def browser(port: int) -> Browser:
     """A browser for the site on that port."""
-    rules = f"MAP {SITE}:80 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    quiet = ("background-networking", "component-update", "gpu", "sync")
+    rules = f"MAP {SITE}:80 127.0.0.1:{port}, MAP * ~NOTFOUND"
+    quiet = (
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-gpu",
+        "--disable-sync",
+        "--log-level=3",
+    )
     return Browser(
         headless=True, executable_path=CHROMIUM, chromium_sandbox=False, enable_default_extensions=False,
-        args=[f"--host-resolver-rules={rules}", *(f"--disable-{what}" for what in quiet)],
+        args=[f"--host-resolver-rules={rules}", *quiet],
     )  # fmt: skip
 
 
