@@ -147,7 +147,6 @@ async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
     """Reports an error. A stream that has begun is broken off after it: an orderly end would pass for a whole reply."""
     log.warning("refused or failed: %s", error)
     if client.started:
-        await client.send(dialect.error_event(error))
         return
     headers = error.headers | ({"connection": "close"} if error.status == 413 else {})
     await client.respond(error.status, JSON, dialect.error(error), **headers)
