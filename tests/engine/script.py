@@ -24,7 +24,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         calls: numbers of the calls it is for, counted from 1 as they arrive; empty for all.
         contains: it is only for calls whose last user message contains this.
-        text: what is said in place of the default.
+        text: what is said in place of the default; `{number}` in it becomes the call's number, so that no two replies are equal.
         delay_s: before the first token, in seconds.
         token_delay_s: before every further token.
         status: answer with this HTTP status and sample nothing.
