@@ -14,6 +14,7 @@ import uvicorn
 from services.proxy.calls import Calls
 from services.proxy.client import Receive, Scope, Send
 from services.proxy.control import HEALTH, Control, build_app
+from services.proxy.door import door
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -149,7 +150,7 @@ def _server_config(app: object, config: Config) -> uvicorn.Config:
     logging.getLogger("uvicorn.access").disabled = True  # paths hold secrets; access_log=False leaves it open to new handlers
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http="httptools",
+        http=door(config.proxy.read_timeout_s),
         ws="none",
         lifespan="off",
         log_config=None,

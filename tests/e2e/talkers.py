@@ -16,7 +16,7 @@ Dialect = Literal["chat", "anthropic"]
 TURNS = 6
 """Of one conversation; then a talker begins another in the same session."""
 
-_RETRY_S = 0.05
+_RETRY_S = 0.3
 _ROUTES = {"chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 _SCHEMA: Json = {"type": "object", "properties": {"command": {"type": "string"}}}
 _TOOLS: dict[Dialect, list[Json]] = {

@@ -25,7 +25,8 @@ from tests.waiting import until
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 ROLLOUTS, KILLS = 16, 3
-RULES = [{"contains": "say", "text": "reply {number}, in so many words", "token_delay_s": 0.01}, {"token_delay_s": 0.002}]
+RULES = [{"contains": "say", "text": "reply {number}, in so many words", "token_delay_s": 0.04}, {"delay_s": 0.5}]
+"""Replies take their time, so that a kill meets many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +118,14 @@ def check_assembly(left: Left) -> None:
 
 
 def check_lineage(records: list[CallRecorded], mode: str) -> None:
-    """A kill forks nothing: what goes on from a call extends it, and what does not is the beginning of a conversation."""
+    """A kill forks nothing: what goes on from a call extends it, and what does not is the beginning of a conversation. (What
+    the harness writes anew is only kept as it was in splice mode.)"""
     for record in records:
-        assert record.messages_from is None or (record.parent_seq, record.fork) == (record.messages_from, "")
-        assert record.messages_from is not None or (record.parent_seq, len(record.messages)) == (None, 1)
-        assert record.fork in ("", "new_context")
+        if record.messages_from is None:
+            assert (record.parent_seq, len(record.messages)) == (None, 1)
+            assert record.fork in ("", "new_context")
+        elif mode == "splice" or record.fork != "template_moves":
+            assert (record.parent_seq, record.fork) == (record.messages_from, "")
         assert record.spliced == (mode == "splice" and record.messages_from is not None)
 
 

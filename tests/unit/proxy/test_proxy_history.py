@@ -27,7 +27,6 @@ async def successor(world: World, base: str) -> AsyncIterator[str]:
     await proxy.stop()
 
 
-@pytest.mark.parametrize("mode", ["record", "splice"])
 @pytest.mark.parametrize(
     ("asked", "parent", "fork"),
     [
@@ -36,9 +35,9 @@ async def successor(world: World, base: str) -> AsyncIterator[str]:
     ],
 )  # fmt: skip
 async def test_a_new_proxy_tells_retries_from_forks(
-    make_world: MakeWorld, mode: str, asked: str, parent: int | None, fork: str
+    make_world: MakeWorld, asked: str, parent: int | None, fork: str
 ) -> None:
-    world = await make_world(mode=mode)
+    world = await make_world(mode="splice")
     base = await world.open()
     messages = [dict(FIRST)]
     await converse(world, [base], messages, 2)
