@@ -10,37 +10,14 @@ import pytest
 
 from services.proxy.door import MAX_HEAD
 from tests.unit.proxy.world import MakeWorld, World, body
-from tests.unit.proxy.wires import ROUTES, error_of
-
-
-class Wire:
-    """A connection on which anything can be sent."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    @classmethod
-    async def to(cls, world: World) -> Wire:
-        where = urlsplit(world.proxy.url)
-        return cls(*await asyncio.open_connection(where.hostname, where.port))
-
-    async def send(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def answer(self) -> tuple[int, bytes]:
-        """Status and body of an answer after which the connection is closed."""
-        async with asyncio.timeout(5):
-            head, _, content = (await self._reader.read()).partition(b"\r\n\r\n")
-        self._writer.close()
-        return int(head.split()[1]), content
+from tests.unit.proxy.wires import ROUTES, Wire, error_of
 
 
 @pytest.mark.parametrize("api", ROUTES)
 async def test_a_body_that_does_not_come_is_408_in_the_words_of_its_api(make_world: MakeWorld, api: str) -> None:
     world = await make_world(read_timeout_s=0.2)
     path = urlsplit(await world.open()).path + ROUTES[api]
-    wire = await Wire.to(world)
+    wire = await Wire.to(world.proxy.url)
     await wire.send(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n".encode())
     for _ in range(3):
         await wire.send(b"{")
@@ -53,14 +30,14 @@ async def test_a_body_that_does_not_come_is_408_in_the_words_of_its_api(make_wor
 @pytest.mark.parametrize("begun", [b"", b"POST /v1/chat", b"POST / HTTP/1.1\r\nhost: x\r\nx-slow: a"])
 async def test_a_head_that_does_not_come_is_408(make_world: MakeWorld, begun: bytes) -> None:
     world = await make_world(read_timeout_s=0.2)
-    wire = await Wire.to(world)
+    wire = await Wire.to(world.proxy.url)
     await wire.send(begun)
     assert (await wire.answer())[0] == 408
 
 
 @pytest.mark.parametrize("start", [b"POST /", b"POST / HTTP/1.1\r\nx-long: ", b"POST / HTTP/1.1\r\n" + b"x-many: y\r\n" * 9])
 async def test_a_head_without_end_is_431(world: World, start: bytes) -> None:
-    wire = await Wire.to(world)
+    wire = await Wire.to(world.proxy.url)
     await wire.send(start)
     piece = (b"x-many: y\r\n" if start.endswith(b"\r\n") else b"x") * 2000
     with pytest.raises(ConnectionError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 
@@ -22,6 +24,47 @@ ENDS = {
     "gemini": b'"finishReason":"STOP"',
 }
 """What only the end of a whole stream holds."""
+
+
+class Wire:
+    """A connection on which anything can be sent."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def to(cls, url: str) -> Wire:
+        where = urlsplit(url)
+        return cls(*await asyncio.open_connection(where.hostname, where.port))
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Status and body of an answer after which the connection is closed."""
+        async with asyncio.timeout(5):
+            head, _, content = (await self._reader.read()).partition(b"\r\n\r\n")
+        self._writer.close()
+        return int(head.split()[1]), content
+
+    async def post(self, path: str, body: Json) -> None:
+        """Sends a whole request."""
+        content = json.dumps(body).encode()
+        await self.send(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
+
+    async def until(self, mark: bytes) -> None:
+        """Returns in the very read that brings a mark."""
+        async with asyncio.timeout(5):
+            seen = b""
+            while mark not in seen:
+                piece = await self._reader.read(65536)
+                assert piece, f"the connection ended: {seen!r}"
+                seen += piece
+
+    def hang_up(self) -> None:
+        """Closes the connection, whatever is still to come."""
+        self._writer.transport.abort()
 
 
 def asked(api: str, text: str, *, stream: bool = False) -> Json:
