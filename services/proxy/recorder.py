@@ -131,7 +131,6 @@ class Recorder:
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
         session.add(known, path)
-        session.nodes.add(path)
         self._book.grew(call.begun.session_id, session.size - before)
 
     def _message(
@@ -173,6 +172,7 @@ class Recorder:
             messages_from=prompt.parent.seq if prompt.parent else None,
             tools=_NO_TOOLS if tools_digest in call.session.tools else tools,
             tools_digest=tools_digest,
+            start=prompt.start.hex(),
             path=path.hex(),
             completion=completion,
             logprobs=pack_floats(call.answer.logprobs),
