@@ -151,4 +151,3 @@ def check_engine(calls: list[dict[str, Any]], left: list[Left]) -> None:
         assert recorded[key] or rollout.sealed.lost, f"{found[0]}: a reply was sampled, is on no record, and nothing is marked"
     assert recorded <= sampled  # no record that is not a call
     assert all(unpack_ids(completion) for _, _, completion in recorded)
-
