@@ -62,7 +62,8 @@ class Calls:
             Refused: it did not become a call; nothing has been sent to the client.
             ClientLeft: the client hung up before it became one.
         """
-        body = await client.read(int(self._config.proxy.max_body_mb * 1024 * 1024))
+        limits = self._config.proxy
+        body = await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
         turn = dialect.read(body, target)
         if turn.count:
             await self._count(dialect, turn, secret, client)
@@ -147,7 +148,7 @@ async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
     """Reports an error. A stream that has begun is broken off after it: an orderly end would pass for a whole reply."""
     log.warning("refused or failed: %s", error)
     if client.started:
-        await client.send(dialect.error_event(error))
         return
-    headers = error.headers | ({"connection": "close"} if error.status == 413 else {})
+    unread = error.status in (408, 413)  # on a connection that stays open, the rest of the body would have to be read
+    headers = error.headers | ({"connection": "close"} if unread else {})
     await client.respond(error.status, JSON, dialect.error(error), **headers)

@@ -33,16 +33,25 @@ class Client:
         self._left: asyncio.Task[None] | None = None
         self._working: asyncio.Task[Any] | None = None
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int, within_s: float) -> bytes:
         """The request body.
 
         Args:
             limit: in bytes.
+            within_s: how long it may take to come.
 
         Raises:
-            Refused: 413, it is larger.
+            Refused: 413, it is larger; 408, it takes longer.
             ClientLeft: the client hung up before its end.
         """
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._body(limit)
+        except TimeoutError:
+            message = f"the body did not come within {within_s:g} s; proxy.read_timeout_s sets the limit"
+            raise Refused(408, "request_timeout", message) from None
+
+    async def _body(self, limit: int) -> bytes:
         body = bytearray()
         too_large = Refused(413, "too_large", f"the body is larger than {limit} bytes; proxy.max_body_mb sets the limit")
         declared = self.headers.get("content-length", "")

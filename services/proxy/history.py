@@ -6,6 +6,7 @@ import logging
 
 from services.proxy.known import Book, Session
 from services.proxy.sessions import SessionMeta
+from services.proxy.stops import Stops
 from shared.bus import Bus
 from shared.events import CallRecorded
 
@@ -18,12 +19,14 @@ class History:
     Args:
         bus: keeps them.
         book: told how much a session grew.
+        stops: told which tokens ended replies.
         run_id: of the run.
     """
 
-    def __init__(self, bus: Bus, book: Book, run_id: str) -> None:
+    def __init__(self, bus: Bus, book: Book, stops: Stops, run_id: str) -> None:
         self._bus = bus
         self._book = book
+        self._stops = stops
         self._run_id = run_id
 
     async def catch_up(self, session_id: str, meta: SessionMeta, session: Session) -> None:
@@ -39,4 +42,6 @@ class History:
             session.replayed = position
             if isinstance(message, CallRecorded) and message.session_id == session_id:
                 session.learn(message)
+                if message.stop_id is not None:
+                    self._stops.known.add(message.stop_id)
         self._book.grew(session_id, session.size - before)

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import orjson
 
+from services.proxy import paths as message_paths
 from shared.events import CallRecorded
 from shared.lineage import Lineage
 from shared.packing import digester, unpack_ids
@@ -60,6 +61,7 @@ class Session:
     Attributes:
         calls: recorded calls by number.
         paths: number of the call whose reply ends a message path (`services.proxy.paths`).
+        ends: the same the other way round: path by number.
         nodes: all message paths that were seen on the way.
         tools: digests of the tool lists that stand in a record.
         replayed: position in the bus's stream up to which records of other proxies were taken in.
@@ -68,6 +70,7 @@ class Session:
     lineage: Lineage = field(default_factory=Lineage)
     calls: dict[int, Known] = field(default_factory=dict)
     paths: dict[bytes, int] = field(default_factory=dict)
+    ends: dict[int, bytes] = field(default_factory=dict)
     nodes: set[bytes] = field(default_factory=set)
     tools: set[str] = field(default_factory=set)
     replayed: int = 0
@@ -89,6 +92,8 @@ class Session:
     def add(self, call: Known, path: bytes) -> None:
         """Makes a recorded call known."""
         self.calls[call.seq] = call
+        self.ends[call.seq] = path
+        self.nodes.add(path)
         self.paths[path] = max(call.seq, self.paths.get(path, 0))
         self.lineage.add(call.seq, self.full(call.seq), call.parent)
         self.size += len(call.ids) + len(call.json) + _CALL_BYTES
@@ -123,6 +128,9 @@ class Session:
             reasons=bool(reply.get("reasoning")),
         )  # fmt: skip
         self.add(known, bytes.fromhex(record.path))
+        start = bytes.fromhex(record.start)
+        before = start if record.messages_from is None else self.ends.get(record.messages_from, start)
+        self.nodes.update(message_paths.nodes(before, record.messages), (start,))
 
     def _chain(self, seq: int) -> list[Known]:
         chain: list[Known] = []

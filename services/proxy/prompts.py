@@ -32,7 +32,8 @@ class Prompt:
         parent: call that the messages go on from, None where there is none.
         kept: index of the first message that is new.
         spliced: the ids to send, as a JSON array; empty to send the messages.
-        fork: why the prompt does not extend the call that the harness went on from; empty where it does.
+        fork: why the messages do not simply go on from the latest call that they share a beginning with; empty where they do.
+        declined: why ids could not be sent although there is a parent; empty where they were, or need not be.
     """
 
     start: bytes
@@ -41,6 +42,7 @@ class Prompt:
     kept: int
     spliced: bytes = b""
     fork: str = ""
+    declined: str = ""
 
     @property
     def end(self) -> bytes:
@@ -77,14 +79,15 @@ class Prompts:
         start = paths.start(turn.fields)
         nodes = paths.nodes(start, turn.messages)
         parent, kept = _find(nodes, session)
-        spliced, fork = b"", _fork(start, nodes, kept, session)
+        spliced, declined = b"", ""
+        fork = _fork(start, nodes, kept, session)
         if self._mode == "splice" and parent is not None:
             try:
                 spliced = await self._splice(turn, session, parent, turn.messages[kept:])
             except Declined as e:
-                fork = str(e)
+                declined = str(e)
         session.nodes.update(nodes, (start,))
-        return Prompt(start, nodes, parent, kept, spliced, fork)
+        return Prompt(start, nodes, parent, kept, spliced, fork, declined)
 
     async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> bytes:
         if turn.media:

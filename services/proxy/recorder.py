@@ -131,7 +131,6 @@ class Recorder:
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
         session.add(known, path)
-        session.nodes.add(path)
         self._book.grew(call.begun.session_id, session.size - before)
 
     def _message(
@@ -168,11 +167,12 @@ class Recorder:
             prompt_delta=ids.delta,
             prompt_digest=ids.digest,
             spliced=bool(prompt.spliced),
-            fork=prompt.fork or ("template_moves" if prompt.parent is not None and ids.parent != prompt.parent else ""),
+            fork=_fork(prompt, ids.parent),
             messages=call.turn.messages[prompt.kept :],
             messages_from=prompt.parent.seq if prompt.parent else None,
             tools=_NO_TOOLS if tools_digest in call.session.tools else tools,
             tools_digest=tools_digest,
+            start=prompt.start.hex(),
             path=path.hex(),
             completion=completion,
             logprobs=pack_floats(call.answer.logprobs),
@@ -211,6 +211,13 @@ def _resolve(call: Call) -> _Ids:
         return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt))
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
+
+
+def _fork(prompt: Prompt, parent: Known | None) -> str:
+    """Why the prompt does not extend the call that the harness went on from. What was not spliced may still extend it."""
+    if prompt.fork or prompt.parent is None or prompt.parent is parent:
+        return prompt.fork
+    return prompt.declined or "template_moves"
 
 
 def _delta(call: Call, parent: Known, json: bytes) -> _Ids:

@@ -14,6 +14,7 @@ import uvicorn
 from services.proxy.calls import Calls
 from services.proxy.client import Receive, Scope, Send
 from services.proxy.control import HEALTH, Control, build_app
+from services.proxy.door import door
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -85,7 +86,8 @@ class ProxyService:
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
         recorder = Recorder(bus, blobs, book, stops, config)
-        calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), prompts, recorder)
+        history = History(bus, book, stops, config.run.id)
+        calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
         control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
         self._server = _Server(_server_config(Front(control, gateway), config))
@@ -147,7 +149,7 @@ def _server_config(app: object, config: Config) -> uvicorn.Config:
     logging.getLogger("uvicorn.access").disabled = True  # paths hold secrets; access_log=False leaves it open to new handlers
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http="httptools",
+        http=door(config.proxy.read_timeout_s),
         ws="none",
         lifespan="off",
         log_config=None,

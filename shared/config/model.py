@@ -125,6 +125,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
         hold_s: how long a call waits while weights are being loaded, before 503.
         drain_s: how long sealing waits for calls in flight.
         max_body_mb: largest request body.
+        read_timeout_s: how long a request may take to come: its headers, then its body.
         temperature: sampling temperature of training rollouts; the harness's own wish is recorded, not followed.
         max_tokens: cap on the tokens of one reply; 0 leaves it to the harness and the served length.
     """
@@ -138,6 +139,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     hold_s: Positive = 55.0
     drain_s: Positive = 5.0
     max_body_mb: Positive = 32.0
+    read_timeout_s: Positive = 60.0
     temperature: NonNegative = 1.0
     max_tokens: Annotated[int, Meta(ge=0)] = 0
 

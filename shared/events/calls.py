@@ -55,6 +55,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         media: images and the like of `messages`, in their order.
         tools: the tools, once for each list of them in a session; else null.
         tools_digest: blake2b-128 hex over the tools as sent to the engine; empty without any.
+        start: hex digest of what stands before the messages: the tools, the arguments of the chat template.
         path: hex digest of the conversation, this reply included (`services.proxy.paths`).
         completion: packed uint32, sampled ids, a sampled stop token included.
         logprobs: packed float32, one per sampled id, natural log.
@@ -91,6 +92,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     media: list[Media] = []
     tools: msgspec.Raw = _NULL
     tools_digest: str = ""
+    start: str = ""
     path: str = ""
     completion: bytes
     logprobs: bytes

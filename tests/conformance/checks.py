@@ -24,13 +24,8 @@ def complaints(scene: str, program: Program, evidence: Evidence, mode: str) -> l
         mode: of the proxy, `record` or `splice`.
     """
     found = [*_outcome(evidence, may_end=scene in program.ends), *_records(evidence), *_tokens(evidence), *_roles(evidence)]
-    wanted = program.rows.get(scene, SCENES[scene].rows)
-    if (
-        mode == "splice"
-        and isinstance(evidence.assembled, TrajectoryAssembled)
-        and wanted not in (None, evidence.assembled.rows)
-    ):
-        found.append(f"{evidence.assembled.rows} rows in place of {wanted}")
+    if mode == "splice":
+        found += _rows(evidence, program.rows.get(scene, SCENES[scene].rows), program.rewrites)
     return [*found, *_SEEN.get(scene, _nothing)(evidence)]
 
 
@@ -86,6 +81,14 @@ def _tokens(evidence: Evidence) -> Iterator[str]:
     tokens, sampled = assembled.tokens, sum(len(record.completion) // 4 for record in evidence.records)
     if tokens.sampled != sampled or tokens.trained + tokens.masked + tokens.dropped != sampled:
         yield f"{sampled} tokens were sampled, but {tokens} are accounted for"
+
+
+def _rows(evidence: Evidence, wanted: int | None, rewrites: bool) -> Iterator[str]:
+    """One row for a conversation that only grows; one a call where each prompt is new."""
+    if rewrites:
+        wanted = sum(record.role == "main" and record.delivery == "sent" for record in evidence.records)
+    if isinstance(evidence.assembled, TrajectoryAssembled) and wanted not in (None, evidence.assembled.rows):
+        yield f"{evidence.assembled.rows} rows in place of {wanted}"
 
 
 def _roles(evidence: Evidence) -> Iterator[str]:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from urllib.parse import quote
 
 from tests.conformance.programs import Program, Tool
 from tests.conformance.scenes import TEXT, mark
 from tests.engine.real_prompt import Prompt, Say, Turn
+
+Uses = Sequence[tuple[Tool, dict[str, str]]]
+"""Tools and what to put into their arguments."""
 
 _MARK = re.compile(r"\[\[(?P<kind>main|sub):(?P<harness>[a-z0-9-]+):(?P<scene>[a-z]+)\]\]")
 _ODD = (" , ", " :  ")  # separators of JSON that nobody writes
 _LONG = " ".join(f"Sentence {n} of a long answer, with {TEXT}" for n in range(12))
 _STEPS = ("echo one > one.txt", "cat one.txt > two.txt")
 _MUCH = 'for i in $(seq 400); do echo "$i: the configuration of the orchestrator says where its sandboxes are"; done'
+_VERDICT = json.dumps({"reasoning": "It was done.", "verdict": True, "failure_reason": ""})
 _SUMMARY = "<summary>\nNumbers were printed; the rest is still to be done. {mark}\n</summary>"
-_NEVER = 20  # steps after which a history should have been summarised
+_NEVER = 40  # steps after which a history should have been summarised
 
 
 @dataclass
 class State:
-    """What happened in a scene so far: `refused` is the hash of a prompt that stays too long, however often it comes."""
+    """What happened in a scene so far.
+
+    Attributes:
+        calls: of the main conversation that came.
+        said: of them, those that got a whole reply.
+        done: what was to happen once.
+        after: replies after that.
+        refused: hash of a prompt that stays too long, however often it comes.
+    """
 
     calls: int = 0
+    said: int = 0
     done: set[str] = field(default_factory=set)
     after: int = 0
     refused: int = 0
@@ -57,17 +71,22 @@ class Scripted:
 
     def run(self, *commands: str, text: str = "Next step.", thought: str = "", odd: bool = False) -> Say:
         """Runs commands in the program's shell tool."""
-        return Say(written(text, [(self.program.shell, {"command": c}) for c in commands], thought, odd), "main")
+        values = [{"command": command, "quoted": quote(command)} for command in commands]
+        return self._say(text, [(self.program.shell, v) for v in values], thought, odd)
 
     def use(self, tool: Tool, **values: str) -> Say:
         """Calls another tool."""
-        return Say(written("Next step.", [(tool, values)]), "main")
+        return self._say("Next step.", [(tool, values)])
 
     def finish(self, text: str = "All steps are done.", thought: str = "") -> Say:
         """Ends the work."""
         if self.program.finish:
             return self.run(self.program.finish, text=text, thought=thought)
-        return Say(written(text, (), thought), "main")
+        return self._say(text, [(self.program.done, {"text": text})] if self.program.done else [], thought)
+
+    def _say(self, text: str, calls: Uses, thought: str = "", odd: bool = False) -> Say:
+        worded = in_answer if self.program.done else written
+        return Say(worded(text, calls, thought, odd), "main")
 
     def steps(self, text: str = "Next step.", thought: str = "", ending: str = "All steps are done.") -> Say:
         """The steps that most scenes are made of."""
@@ -86,22 +105,26 @@ class ConformanceModel:
     def say(self, prompt: Prompt) -> Say:
         """See `Model.say`."""
         turns = prompt.turns
-        marked = [(at, m) for at, turn in enumerate(turns) if turn.role == "user" and (m := _last_mark(turn.text))]
+        marked = _marks(turns, "user") or _marks(turns, "assistant")  # a summary may stand in either
         if not marked:
             return Say("A short answer.", "aux")
         at, found = marked[-1]
         program, key = self._programs[found["harness"]], (found["harness"], found["scene"])
         state = self._states.setdefault(key, State())
+        if program.judge and re.search(program.judge, turns[0].text):
+            return Say(_VERDICT, "judge")
         if asks_summary(program, turns):
             state.first("summary")
             return Say(_SUMMARY.format(mark=mark("main", *key)), "aux")
-        if program.shell.name not in prompt.tools:
+        if not program.done and program.shell.name not in prompt.tools:
             return Say("A short answer.", "aux")
-        step = sum(turn.role == "assistant" for turn in turns[at:])
+        step = state.said if program.rewrites else sum(turn.role == "assistant" for turn in turns[at:])
         if found["kind"] == "sub":
             return subagent(program, step)
         state.calls += 1
-        return SCRIPTS[found["scene"]](Scripted(program, prompt, state, *key, step))
+        say = SCRIPTS[found["scene"]](Scripted(program, prompt, state, *key, step))
+        state.said += say.status == 200 and say.drop_after is None
+        return say
 
 
 def asks_summary(program: Program, turns: list[Turn]) -> bool:
@@ -113,7 +136,15 @@ def asks_summary(program: Program, turns: list[Turn]) -> bool:
     return any(re.search(program.summary, text) for text in said)
 
 
-def written(text: str, calls: Any, thought: str = "", odd: bool = False) -> str:
+def in_answer(text: str, calls: Uses, thought: str = "", odd: bool = False) -> str:
+    """A reply of a model whose actions stand in its answer, as JSON."""
+    head = {"thinking": "", "evaluation_previous_goal": "", "memory": "", "next_goal": text}
+    actions = [{tool.name: tool.filled(**values)} for tool, values in calls]
+    answer = json.dumps(head | {"action": actions}, ensure_ascii=False, separators=_ODD if odd else (", ", ": "))
+    return (f"<think>\n{thought}\n</think>\n\n" if thought else "") + answer
+
+
+def written(text: str, calls: Uses, thought: str = "", odd: bool = False) -> str:
     """A reply as the model writes it: `calls` are (tool, values) pairs; `odd` arguments are JSON in strange spacing."""
     separators = _ODD if odd else (", ", ": ")
     parts = [
@@ -166,7 +197,9 @@ def _malformed(call: Scripted) -> Say:
 
 
 def _empty(call: Scripted) -> Say:
-    return Say("", "main") if call.state.first("empty") else _by_state(call)
+    if call.state.first("empty"):
+        return Say("", "main")
+    return _by_state(call)
 
 
 def _by_state(call: Scripted) -> Say:
@@ -184,8 +217,10 @@ def _retry(call: Scripted) -> Say:
 
 
 def _disconnect(call: Scripted) -> Say:
-    say = call.steps(text=TEXT)
-    return Say(say.text, say.note, drop_after=6) if call.state.first("drop") else say
+    if call.state.first("drop"):
+        say = call.steps(text=TEXT)
+        return Say(say.text, say.note, drop_after=6)
+    return _by_state(call)
 
 
 def _overflow(call: Scripted) -> Say:
@@ -219,15 +254,14 @@ def _compaction(call: Scripted) -> Say:
 
 def _image(call: Scripted) -> Say:
     tool = call.program.image
-    assert tool is not None, "the scene is left out for programs that show no pictures"
-    if call.step == 0:
+    if tool and call.step == 0:
         return call.use(tool, path="picture.png")
-    return call.run("echo seen > seen.txt") if call.step == 1 else call.finish()
+    return call.run("echo seen > seen.txt") if call.step == (1 if tool else 0) else call.finish()
 
 
-def _last_mark(text: str) -> re.Match[str] | None:
-    found = list(_MARK.finditer(text))
-    return found[-1] if found else None
+def _marks(turns: list[Turn], role: str) -> list[tuple[int, re.Match[str]]]:
+    """(index of the turn, mark), in order."""
+    return [(at, found) for at, turn in enumerate(turns) if turn.role == role for found in _MARK.finditer(turn.text)]
 
 
 SCRIPTS = {

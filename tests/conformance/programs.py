@@ -29,11 +29,14 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         shell: runs `{command}`.
         write: writes `{text}` into the file `{path}`.
-        image: shows the picture `{path}` to the model.
+        image: shows the picture `{path}` to the model; None for a program that shows some by itself.
         subagent: has a subagent do `{prompt}`.
         wait: waits for the subagent `{agent}`, where the program would end without it.
         agent: regular expression that finds its name in the result of `subagent`.
         finish: command that ends its work; empty when an answer without a tool call does.
+        done: ends the work of a program whose actions stand in its answers; others have none.
+        rewrites: it tells the model of earlier steps in words of its own, so that no prompt grows from another.
+        judge: regular expression in the system turn of a call that asks for a verdict.
         summary: regular expression in the last user turn or the system turn of a call that asks for a summary.
         lacks: scenes that need something that it does not have, with the reason.
         ends: scenes in which it gives the task up by its own rules, with the reason; all else is checked there as well.
@@ -47,6 +50,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     wait: Tool | None = None
     agent: str = ""
     finish: str = ""
+    done: Tool | None = None
+    rewrites: bool = False
+    judge: str = ""
     summary: str = ""
     lacks: dict[str, str] = {}
     ends: dict[str, str] = {}

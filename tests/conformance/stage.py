@@ -32,7 +32,8 @@ from tests.conformance.scenes import INSTRUCTION, SCENES, mark
 from tests.e2e.stacks import LiveStack, live_stack
 
 CONTEXT = 65536
-AGENT_S = 300.0
+SITE = Path(__file__).parent / "site.py"
+AGENT_S = 600.0
 _AFTER_S = 60.0  # what a rollout may take besides its agent: start, verifier, assembly
 _MORE = 8  # calls that the engine may have seen beyond those that were numbered, to be found out
 Json = dict[str, Any]
@@ -149,7 +150,9 @@ def write_task(folder: Path, harness: str, scene: str) -> Path:
     task = folder / f"{harness}-{scene}"
     for part in ("environment", "tests"):
         (task / part).mkdir(parents=True, exist_ok=True)
-    (task / "task.toml").write_text(f'schema_version = "1.4"\n[task]\nname = "conformance/{harness}-{scene}"\n')
+    head = f'schema_version = "1.4"\n[task]\nname = "conformance/{harness}-{scene}"\n'
+    (task / "task.toml").write_text(head + '[metadata]\nstart = "exec python3 site.py"\n')
+    (task / "environment" / "site.py").write_text(SITE.read_text(encoding="utf-8"))
     (task / "instruction.md").write_text(INSTRUCTION.format(mark=mark("main", harness, scene)))
     (task / "environment" / "picture.png").write_bytes(picture())
     verdict = f"if {SCENES[scene].wants}; then echo 1; else echo 0; fi"

@@ -21,7 +21,7 @@ from tests.e2e.stacks import TASKS, LiveStack, live_stack
 from tests.engine.long_model import MAX_LENGTH, make_long_model
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.harness, pytest.mark.timeout(900)]
 
 GAP = 1e-3
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from tests.engine import real_tokenizer as tokenizer
 
 Json = dict[str, Any]
+_BEGINNING = 300  # characters
 _RESULT = "<tool_response>\n"
 
 
@@ -34,6 +35,11 @@ class Prompt:
     tools: list[str]
     images: int
     body: Json
+
+    def beginning(self, role: str) -> str:
+        """How the first system turn, or the last turn of another role, begins; empty if there is none."""
+        turns = [turn.text for turn in self.turns if turn.role == role]
+        return (turns[0] if role == "system" else turns[-1])[:_BEGINNING] if turns else ""
 
 
 @dataclass(frozen=True, slots=True)

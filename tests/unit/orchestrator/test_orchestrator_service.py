@@ -50,6 +50,7 @@ async def test_an_agent_that_solves_its_task_is_rewarded(house: House, make_task
     assert house.proxy.sealed == ["r1-a1"]
     assert house.proxy.opened["r1-a1"] == {
         "rollout_id": "r1", "attempt": 1, "group_id": "g1", "purpose": "train", "sampling": {"temperature": 0.5},
+        "roles": [],
     }  # fmt: skip
 
 

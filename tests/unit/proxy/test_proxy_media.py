@@ -36,7 +36,7 @@ async def test_an_image_is_kept_once_by_its_content(make_world: MakeWorld, mode:
     assert [p.get("image_url") for p in kept] == [None, {"url": f"sha256:{sha}"}, {"url": f"sha256:{sha}"}]
     assert await world.blobs.get(BlobRef(key=sha, size=len(PNG), sha256=sha)) == PNG
     assert (second.media, second.messages_from) == ([], 1)
-    assert (second.spliced, second.fork) == (False, "multimodal" if mode == "splice" else "")
+    assert (second.spliced, second.fork) == (False, "")
     assert PNG not in msgspec.json.encode(first)
 
 

@@ -24,7 +24,7 @@ async def converse(world: World, urls: list[str], messages: list[Json], turns: i
             message = await _message(response, streamed=bool(fields.get("stream")))
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
-        messages += [{**message, "content": message["content"].strip()}]
+        messages += [{**message, "content": (message["content"] or "").strip()}]
         messages += [{"role": "tool", "tool_call_id": c["id"], "content": "ok"} for c in message.get("tool_calls", ())]
 
 
