@@ -18,6 +18,7 @@ from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
 from services.proxy.model import stop_tokens
+from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
@@ -86,9 +87,10 @@ class ProxyService:
         prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
         recorder = Recorder(bus, blobs, book, stops, config)
         calls = Calls(config, self._ledger, self._engine, book, History(bus, book, config.run.id), prompts, recorder)
-        control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
+        control = Control(config, bus, sessions, self._engine, book, control_key)
+        app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control))
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
-        self._server = _Server(_server_config(Front(control, gateway), config))
+        self._server = _Server(_server_config(Front(app, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
         self._port = config.proxy.port
 
