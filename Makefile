@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check mini bench-gateway clean
+.PHONY: help setup demo test test-fast check conformance mini bench-gateway clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -24,6 +24,10 @@ test: setup mini check ## checks and all tests, with real engines and servers
 
 test-fast: setup ## unit tests only, under a minute
 	@$(BIN)/python -m pytest tests/unit -m "not real and not slow"
+
+conformance: MODE = splice
+conformance: setup ## real harness programs through every scene (HARNESS=codex,pi SCENE=plain MODE=splice ARGS=--docs)
+	@$(BIN)/python -m tests.conformance --harness "$(HARNESS)" --scene "$(SCENE)" --mode $(MODE) $(ARGS)
 
 check: setup ## lint, format, types, import rules
 	@$(BIN)/ruff check .

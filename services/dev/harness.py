@@ -9,7 +9,7 @@ from rich.table import Table
 
 from services.dev.install import install
 from services.orchestrator.harnesses.adapter import Adapter, Npm, Pip, load
-from services.orchestrator.harnesses.installed import is_installed, place
+from services.orchestrator.harnesses.installed import apt_command, is_installed, place
 from services.orchestrator.harnesses.library import adapter_file, adapter_files
 
 
@@ -52,7 +52,8 @@ def state(name: str, adapter: Adapter) -> str:
             return "not installed"
         case None:
             return "installed by its user"
-    return "installed"
+    command = apt_command(adapter.debian)
+    return f"needs {command}" if command else "installed"
 
 
 def _say(line: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from services.orchestrator.harnesses.adapter import Adapter, Npm, Pip
-from services.orchestrator.harnesses.installed import MARK, NODE, is_installed, node_place, place
+from services.orchestrator.harnesses.installed import MARK, NODE, apt_command, is_installed, node_place, place
 from shared.errors import HarnessError
 
 _SHOWN = 2000  # characters of a failed command's output
@@ -49,6 +49,8 @@ def install(file: Path, adapter: Adapter, say: Say) -> None:
             raise HarnessError(f"{name} has no [install] in {file}: {adapter.untested or 'its user sees to it'}")
         case _:
             say(f"{name} needs no installation")
+    if command := apt_command(adapter.debian):
+        say(f"{name} needs programs that this machine lacks; run {command}")
 
 
 def _once(folder: Path, work: Callable[[], None], say: Say) -> None:

@@ -23,9 +23,9 @@ PhaseName = Literal["agent", "verify"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/agent"
-ETC = ("alternatives", "ca-certificates", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "mime.types", "nsswitch.conf",
-       "pki", "protocols", "resolv.conf", "services", "ssl")  # fmt: skip
-"""What /etc shows inside: name resolution, certificates, the loader; no accounts of the machine."""
+ETC = ("alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "mime.types",
+       "nsswitch.conf", "pki", "protocols", "resolv.conf", "services", "ssl")  # fmt: skip
+"""What /etc shows inside: name resolution, certificates, fonts, the loader; no accounts of the machine."""
 TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys", "/logs", "/tests")
 
 _NAMESPACES = (

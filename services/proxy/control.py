@@ -48,7 +48,7 @@ class Control:
         self._book = book
         self._key = key
 
-    def authorized(self, request: Request) -> None:
+    async def authorized(self, request: Request) -> None:  # FastAPI would run a plain function in a thread
         """Raises a 401 unless the request carries the control key."""
         given = request.headers.get("authorization", "").encode()
         if not hmac.compare_digest(given, f"Bearer {self._key}".encode()):

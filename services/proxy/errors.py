@@ -24,7 +24,7 @@ class Refused(ForgeError):
     @property
     def headers(self) -> dict[str, str]:
         """`Retry-After` where trying again can help."""
-        return {"retry-after": str(RETRY_AFTER_S)} if self.status in (502, 503) else {}
+        return {"retry-after": str(RETRY_AFTER_S)} if self.status in (429, 502, 503) else {}
 
 
 class EngineRefused(Refused):

@@ -115,6 +115,7 @@ class Worded(_Base):
     async def finish(self) -> None:
         reply = self._call.answer.reply
         if self._call.turn.stream:
+            await self._client.start(200, EVENTS, cache_control="no-cache")  # a dialect may have had nothing to say until now
             await self._client.send(self._writer.finish(reply), last=True)
         else:
             await self._client.respond(200, JSON, self._writer.whole(reply))

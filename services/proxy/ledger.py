@@ -18,9 +18,9 @@ Ending = CallEnd | Literal["lost"]
 HOLD_POLL_S = 0.05
 SIGN_S = 10.0
 """Seconds between signs of life on a stream that waits."""
-_SIGN = b": waiting\n\n"  # a comment, which clients of server-sent events pass over
-SETTLE_S = 0.005
-"""Settlings of so long go to the store together; each would cost as much as all."""
+_SIGN = b"\r\n"  # an empty line, over which every client passes; Gemini CLI does not pass over a comment
+SETTLE_S = 0.01
+"""Settlings of so long go to the store together: one costs as much as ten. A proxy that is killed leaves these calls open."""
 
 RETRY_S = 0.5
 
@@ -104,7 +104,8 @@ class Ledger:
     async def _until_settled(self, ended: list[Ended]) -> None:
         while True:  # an intent left open would hold back the next weights for as long as this proxy lives
             try:
-                return await self._sessions.end_all(ended)
+                await self._sessions.end_all(ended)
+                return
             except StoreUnavailable as e:
                 log.warning("%d calls stay open for now: %s", len(ended), e)
                 await asyncio.sleep(RETRY_S)

@@ -99,11 +99,12 @@ def _bare(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _canonical(arguments: str) -> Any:
-    """Arguments as JSON, or as the text that they are."""
+    """Arguments as JSON, or as the text that they are; none are an empty object."""
+    text = arguments.strip()
     try:
-        return _arguments.decode(arguments)
+        return _arguments.decode(text or "{}")
     except (msgspec.DecodeError, RecursionError, OverflowError):
-        return arguments.strip()
+        return text
 
 
 def _next(at: bytes, digest: bytes) -> bytes:

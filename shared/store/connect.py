@@ -21,8 +21,10 @@ Client = redis.Redis
 class _Bounded(redis.Redis):
     """A client whose operations end in time, whatever their inner retries (of connecting, of sending) add up to."""
 
+    timeout_s: float
+
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        async with asyncio.timeout(self.connection_pool.connection_kwargs["socket_timeout"]):
+        async with asyncio.timeout(self.timeout_s):
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
@@ -34,15 +36,18 @@ def connect(url: str, password: str | None = None, timeout_s: float = 5.0) -> Cl
         password: of the server, if it has one.
         timeout_s: how long one operation may take in all.
     """
-    return _Bounded.from_url(
+    client = _Bounded.from_url(
         url,
         password=password,
-        socket_timeout=timeout_s,
+        socket_timeout=None,  # the client's own timeouts, one a write and one a read, cost as much as the command itself
         socket_connect_timeout=timeout_s,
         retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries=max(3, int(timeout_s / 0.4))),
         retry_on_error=[ConnectionError, RedisTimeout, BusyLoadingError],
         health_check_interval=15,
     )
+    assert isinstance(client, _Bounded)
+    client.timeout_s = timeout_s
+    return client
 
 
 @contextmanager

@@ -89,6 +89,11 @@ class World:
         engine = self._child("engine", [sys.executable, "-m", "tests.bench.upstream", str(self._engine_port)])
         await engine.answering(f"{self._engine}/health")
 
+    async def spliced(self) -> int:
+        """How many calls have reached the engine as ids."""
+        async with aiohttp.ClientSession() as http, http.get(f"{self._engine}/spliced") as response:
+            return int(await response.text())
+
     async def gateway(self, name: str) -> Gateway:
         """`direct`, `record`, `splice`, `anthropic` (through the proxy of `splice`) or `rllm`.
 
@@ -116,7 +121,7 @@ class World:
             "bus": {"url": self._nats.address.url, "max_bytes": 8 * 1024**3},
             "store": {"url": self._valkey.address.url},
             "engine": {"url": self._engine, "max_model_len": 131_072},
-            "proxy": {"port": port} | ({} if mode == "record" else {"mode": mode}),
+            "proxy": {"port": port, "mode": mode},
         }
         file = self._folder / f"{run}.json"
         file.write_text(json.dumps(config))

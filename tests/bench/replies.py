@@ -18,8 +18,8 @@ _ID_WIDTH = len("10000,")
 
 COMPLETION = [*range(20_001, 20_000 + REPLY_TOKENS), STOP_ID]
 DELTA = list(range(30_000, 30_000 + TURN_TOKENS))
-GENERATION = list(range(40_000, 40_008))
-"""What a template makes of one short user turn, up to where the assistant speaks."""
+_USER_TURN, _GENERATION = list(range(40_000, 40_005)), list(range(40_005, 40_008))
+"""What a template makes of a short user turn, and of the assistant's being about to speak."""
 
 _PIECES = ["w000", *(f" w{n:02d}" for n in range(1, REPLY_TOKENS - 1))]
 REPLY = "".join(_PIECES)
@@ -50,9 +50,16 @@ def stream(prompt: bytes, *, usage: bool) -> bytes:
     return opening + _token_events() + closing + _event(b"[DONE]") + b"0\r\n\r\n"
 
 
-def rendered(*, with_reply: bool) -> list[int]:
-    """What a chat template makes of a short user turn; with a reply and a new turn after it, if there is one."""
-    return [*GENERATION, STOP_ID, *DELTA] if with_reply else GENERATION
+def rendered(*, replied: bool, generation: bool) -> list[int]:
+    """What a template makes of a short user turn, with a reply and a new turn after it if one was made.
+
+    Args:
+        replied: whether it was.
+        generation: whether the assistant is about to speak (after a reply it always is).
+    """
+    if replied:
+        return [*_USER_TURN, *_GENERATION, STOP_ID, *DELTA]
+    return [*_USER_TURN, *_GENERATION] if generation else _USER_TURN
 
 
 @cache

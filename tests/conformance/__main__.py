@@ -1,4 +1,4 @@
-"""``python -m tests.conformance [--harness codex,pi] [--scene plain,tools] [--set proxy.x=y] [--jobs 2] [--docs]``.
+"""``python -m tests.conformance [--harness codex,pi] [--scene plain,tools] [--mode record] [--jobs 2] [--docs]``.
 
 Progress goes to standard error; the last line of standard output is JSON, `{harness: {scene: "pass" | reason}}`. It ends with 0
 only if every cell passes or is excused by something that the program does not have.
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="Real programs through every scene.")
     parser.add_argument("--harness", default="", help="names, separated by commas; all by default")
     parser.add_argument("--scene", default="", help="names, separated by commas; all by default")
-    parser.add_argument("--set", action="append", default=[], metavar="A.B=VALUE", help="a setting of the stack")
+    parser.add_argument("--mode", default="splice", help="of the proxy: splice or record")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="rollouts at once")
     parser.add_argument("--folder", type=Path, help="for everything that the runs leave behind; a temporary one by default")
     parser.add_argument("--docs", action="store_true", help="write docs/harnesses.md")
@@ -41,9 +41,10 @@ def main() -> None:
     folder = args.folder or Path(tempfile.mkdtemp(prefix="conformance-"))
     folder.mkdir(parents=True, exist_ok=True)
     _say(f"everything is kept in {folder}")
-    mode = asyncio.run(_run(folder, args.jobs, args.set, programs, table := _empty(names, scenes, programs)))
+    table = _empty(names, scenes, programs)
+    asyncio.run(_run(folder, args.jobs, args.mode, programs, table))
     if args.docs:
-        write_page(table, programs, mode)
+        write_page(table, programs, args.mode)
     sys.stdout.write(as_json(table) + "\n")
     sys.exit(0 if all(good(cell) for cells in table.values() for cell in cells.values()) else 1)
 
@@ -63,11 +64,10 @@ def _empty(names: list[str], scenes: list[str], programs: dict[str, Program]) ->
     }
 
 
-async def _run(folder: Path, jobs: int, sets: list[str], programs: dict[str, Program], table: Table) -> str:
-    """Fills the table; gives the proxy's mode."""
+async def _run(folder: Path, jobs: int, mode: str, programs: dict[str, Program], table: Table) -> None:
+    """Fills the table."""
     todo = [(name, scene) for name, cells in table.items() for scene, cell in cells.items() if not cell]
-    async with stage(folder, jobs, sets) as made:
-        mode = str(getattr(made.stack.config.proxy, "mode", "record"))
+    async with stage(folder, jobs, mode) as made:
         places = asyncio.Semaphore(jobs)
 
         async def one(name: str, scene: str) -> None:
@@ -77,7 +77,6 @@ async def _run(folder: Path, jobs: int, sets: list[str], programs: dict[str, Pro
         async with asyncio.TaskGroup() as group:
             for name, scene in todo:
                 group.create_task(one(name, scene))
-    return mode
 
 
 async def _cell(made: Stage, name: str, scene: str, program: Program, mode: str) -> str:

@@ -15,9 +15,9 @@ _MARK = re.compile(r"\[\[(?P<kind>main|sub):(?P<harness>[a-z0-9-]+):(?P<scene>[a
 _ODD = (" , ", " :  ")  # separators of JSON that nobody writes
 _LONG = " ".join(f"Sentence {n} of a long answer, with {TEXT}" for n in range(12))
 _STEPS = ("echo one > one.txt", "cat one.txt > two.txt")
-_MUCH = "seq 10001 11200"  # 7,200 tokens
+_MUCH = 'for i in $(seq 400); do echo "$i: the configuration of the orchestrator says where its sandboxes are"; done'
 _SUMMARY = "<summary>\nNumbers were printed; the rest is still to be done. {mark}\n</summary>"
-_NEVER = 14  # steps after which a history should have been summarised
+_NEVER = 20  # steps after which a history should have been summarised
 
 
 @dataclass
@@ -204,6 +204,9 @@ def _subagent(call: Scripted) -> Say:
     assert tool is not None, "the scene is left out for programs without subagents"
     if call.step == 0:
         return call.use(tool, prompt=f"Write sub.txt, then report. {mark('sub', call.harness, call.scene)}")
+    found = re.search(call.program.agent, call.prompt.turns[-1].text)
+    if call.step == 1 and call.program.wait and found:
+        return call.use(call.program.wait, agent=found[0])
     return call.finish()
 
 

@@ -31,6 +31,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         write: writes `{text}` into the file `{path}`.
         image: shows the picture `{path}` to the model.
         subagent: has a subagent do `{prompt}`.
+        wait: waits for the subagent `{agent}`, where the program would end without it.
+        agent: regular expression that finds its name in the result of `subagent`.
         finish: command that ends its work; empty when an answer without a tool call does.
         summary: regular expression in the last user turn or the system turn of a call that asks for a summary.
         lacks: scenes that need something that it does not have, with the reason.
@@ -42,6 +44,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     write: Tool | None = None
     image: Tool | None = None
     subagent: Tool | None = None
+    wait: Tool | None = None
+    agent: str = ""
     finish: str = ""
     summary: str = ""
     lacks: dict[str, str] = {}

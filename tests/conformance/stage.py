@@ -82,7 +82,7 @@ class Stage:
         self._cells += 1
         seed, rollout = self._cells, f"{harness}-{scene}"
         start = RolloutStart(
-            run_id=self.stack.config.run.id, rollout_id=rollout, group_id=f"{rollout}-g", group_size=1, purpose="eval",
+            run_id=self.stack.config.run.id, rollout_id=rollout, group_id=f"{rollout}-g", group_size=1, purpose="train",
             task_dir=str(write_task(self.folder / "tasks", harness, scene)), harness=harness, sampling={"seed": seed},
         )  # fmt: skip
         await self.stack.bus.publish(start)
@@ -107,13 +107,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, jobs: int, sets: list[str]) -> AsyncIterator[Stage]:
+async def stage(folder: Path, jobs: int, mode: str) -> AsyncIterator[Stage]:
     """A stack in a folder, for as long as the context lasts.
 
     Args:
         folder: for everything that it leaves behind.
         jobs: rollouts at once.
-        sets: further settings, `section.key=value`.
+        mode: of the proxy, `record` or `splice`.
     """
     command = [sys.executable, "-m", "tests.conformance.engine", "--port", "{port}", "--log", f"{folder}/engine.jsonl"]
     config = folder / "openforge.toml"
@@ -124,6 +124,8 @@ root = "{folder}/runs"
 [engine]
 max_model_len = {CONTEXT}
 command = {json.dumps([*command, "--max-model-len", str(CONTEXT)])}
+[proxy]
+mode = "{mode}"
 [orchestrator]
 concurrency = {jobs}
 attempts = 1
@@ -133,7 +135,7 @@ keep = "failed"
 eval_episodes = 0
 """
     )
-    async with live_stack(config, *(arg for text in sets for arg in ("--set", text))) as stack:
+    async with live_stack(config) as stack:
         made = Stage(stack, folder)
         listener = asyncio.create_task(made.listen())
         try:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.engine import bytes_tokenizer as tokenizer
-from tests.engine.script import Rule, Script
+from tests.engine.script import Call, Rule, Script
 from tests.engine.scripted import ScriptedEngine
 
 Json = dict[str, Any]
@@ -92,3 +92,28 @@ def test_a_script_that_is_wrong_ends_the_process_with_a_reason(tmp_path: Path, s
 def test_scripts_are_json() -> None:
     script = Script(rules=[Rule(calls=[1], contains="x", status=500)])
     assert msgspec.json.decode(msgspec.json.encode(script), type=Script) == script
+
+
+async def test_a_script_may_call_tools_and_quote_the_last_user_message(scripted_engine: ScriptedEngine) -> None:
+    scripted_engine.script = Script(
+        rules=[
+            Rule(calls=[1], tool_calls=[Call(name="computer", arguments={"x": 1}), Call(name="bash", arguments={})]),
+            Rule(find=r"\[(\d+)\]<button", text=r"press \1"),
+        ]
+    )
+    answers = [
+        (await chat(scripted_engine, [{"role": "user", "content": f"[3]<a> [{n}]<button>"}]))[1]["choices"][0] for n in (7, 8)
+    ]
+    assert answers[0]["finish_reason"] == "tool_calls"
+    calls = [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in answers[0]["message"]["tool_calls"]]
+    assert calls == [("call-1-0", "computer", '{"x": 1}'), ("call-1-1", "bash", "{}")]
+    assert answers[1]["message"]["content"] == "press 8"
+
+
+async def test_images_are_rows_of_placeholders(scripted_engine: ScriptedEngine) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    content = [{"type": "text", "text": "a"}, image, {"type": "text", "text": "b"}]
+    _, answer = await chat(scripted_engine, [{"role": "user", "content": content}])
+    said = [*tokenizer.encode("a"), *[tokenizer.IMAGE] * tokenizer.IMAGE_TOKENS, *tokenizer.encode("b")]
+    turn = [tokenizer.START, *tokenizer.encode("user\n"), *said, tokenizer.END, *tokenizer.encode("\n")]
+    assert answer["prompt_token_ids"] == [*turn, tokenizer.START, *tokenizer.encode("assistant\n")]

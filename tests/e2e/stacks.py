@@ -12,21 +12,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from services.app import open_bus
 from services.dev.stack import Running, find_running
 from shared.bus import Bus
 from shared.config import Config
+from tests.engine.script import Script
 from tests.waiting import until
 
 REPO = Path(__file__).parents[2]
 TASKS = REPO / "examples" / "lookup" / "tasks"
 
 
-def write_config(folder: Path, extra: str = "") -> Path:
+def write_config(folder: Path, extra: str = "", script: Script | None = None, max_model_len: int = 4096) -> Path:
     """A configuration whose engine is the scripted one. It logs what it sampled to ``folder/engine.jsonl``."""
-    command = [sys.executable, "-m", "tests.engine.scripted", "--port", "{port}", "--log", str(folder / "engine.jsonl")]
+    command = [
+        sys.executable, "-m", "tests.engine.scripted", "--port", "{port}", "--log", str(folder / "engine.jsonl"),
+        "--script", str(folder / "script.json"), "--max-model-len", str(max_model_len),
+    ]  # fmt: skip
+    (folder / "script.json").write_bytes(msgspec.json.encode(script or Script()))
     file = folder / "openforge.toml"
     file.write_text(
         f"""
@@ -34,6 +40,7 @@ def write_config(folder: Path, extra: str = "") -> Path:
 root = "{folder}/runs"
 [engine]
 command = {command}
+max_model_len = {max_model_len}
 [tasks]
 train = "{TASKS}/train"
 heldout = "{TASKS}/heldout"

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.dev.servers import free_port, nats_command, wait_port
+from shared.bus.nats import connect_nats
+from shared.config import BusConfig
+from shared.events import CallRecorded, Message, RolloutScheduled, SessionSealed
 from tests.e2e.stacks import REPO, find_service
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -18,10 +23,11 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Ended:
-    """A demo that ended: exit status, everything it printed, its summary."""
+    """A demo that ended: exit status, everything it printed, its folder and its summary."""
 
     code: int
     out: str
+    folder: Path
     summary: dict[str, Any]
 
 
@@ -47,7 +53,24 @@ async def demo(root: Path, *args: str, kill_at_step: dict[int, str] | None = Non
     assert not kills, out
     files = list(root.glob("*/summary.json"))
     assert len(files) == 1, out
-    return Ended(code, out, json.loads(files[0].read_text()))
+    return Ended(code, out, files[0].parent, json.loads(files[0].read_text()))
+
+
+async def published(folder: Path) -> list[Message]:
+    """What a run left on the bus of its attempts and their calls."""
+    port, messages = free_port(), list[Message]()
+    argv = nats_command(port, folder / "nats", "token", 8 * 1024 * 1024)
+    server = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.DEVNULL)
+    try:
+        await wait_port(port, 20)
+        bus = await connect_nats(BusConfig(url=f"nats://127.0.0.1:{port}"), folder.name, "token")
+        for kind in (RolloutScheduled, CallRecorded, SessionSealed):
+            messages += [message async for _, message in bus.replay(kind, "*", "*", 0)]
+        await bus.close()
+    finally:
+        server.terminate()
+        await server.wait()
+    return messages
 
 
 def accounts_agree(s: dict[str, Any]) -> bool:
@@ -55,7 +78,7 @@ def accounts_agree(s: dict[str, Any]) -> bool:
 
 
 async def test_the_demo_learns_though_collector_and_proxy_are_killed(tmp_path: Path) -> None:
-    ended = await demo(tmp_path, "--seed", "0", "--steps", "7", kill_at_step={2: "collector", 4: "proxy"})
+    ended = await demo(tmp_path, "--seed", "0", "--steps", "6", kill_at_step={2: "collector", 4: "proxy"})
     s = ended.summary
     assert ended.code == 0, ended.out
     assert "collector died (signal SIGKILL) and was restarted" in ended.out
@@ -64,10 +87,24 @@ async def test_the_demo_learns_though_collector_and_proxy_are_killed(tmp_path: P
     assert s["heldout_after"] >= s["heldout_before"] + 0.35, s
     assert s["max_logprob_gap"] < 1e-4, s
     assert accounts_agree(s), s
+    check_that_nothing_was_lost_or_doubled(await published(ended.folder), s)
+
+
+def check_that_nothing_was_lost_or_doubled(messages: list[Message], summary: dict[str, Any]) -> None:
+    """Every numbered call has one record or is named as lost; calls of training sessions are as many as the summary says."""
+    calls = Counter(m.event_id for m in messages if isinstance(m, CallRecorded))
+    seals = {m.session_id: m for m in messages if isinstance(m, SessionSealed)}
+    sessions = {f"{m.rollout_id}-a{m.attempt}" for m in messages if isinstance(m, RolloutScheduled)}
+    assert set(calls.values()) == {1}
+    assert set(seals) == sessions
+    assert len(calls) == sum(m.calls - len(m.errored) - len(m.lost) for m in seals.values())
+    trained = [m for m in seals.values() if m.purpose == "train"]
+    assert summary["calls_recorded"] == sum(m.calls - len(m.errored) - len(m.lost) for m in trained)
+    assert summary["groups_completed"] + summary["groups_discarded"] == summary["rollouts"] // 8
 
 
 async def test_a_coin_in_place_of_the_verifier_teaches_nothing(tmp_path: Path) -> None:
-    ended = await demo(tmp_path, "--seed", "0", "--steps", "5", "--reward", "coin")
+    ended = await demo(tmp_path, "--seed", "0", "--steps", "3", "--reward", "coin")
     s = ended.summary
     assert ended.code == 0, ended.out
     assert s["heldout_after"] <= s["heldout_before"] + 0.1, s

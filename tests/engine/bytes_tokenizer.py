@@ -1,5 +1,5 @@
-"""The scripted engine's tokenizer and chat template: one token a byte, and three markers. Rendering what was sampled gives
-the very tokens that were sampled, so a conversation extends its own prefix."""
+"""The scripted engine's tokenizer and chat template: one token a byte, and four markers. Rendering what was sampled gives
+the very tokens that were sampled, so a conversation extends its own prefix. An image is a row of placeholders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 START, END, PAD = 256, 257, 258
 """`<|im_start|>`, `<|im_end|>` (the stop token) and `<|endoftext|>`."""
 
-VOCAB = 259
+IMAGE, IMAGE_TOKENS = 259, 16
+"""`<|image_pad|>`, and how many of them stand for an image, whatever its size."""
+
+VOCAB = 260
 Json = dict[str, Any]
 
 
@@ -25,9 +28,10 @@ def decode(ids: list[int]) -> str:
 
 def render(messages: list[Json], tools: list[Json] | None = None, *, open_turn: bool = True) -> list[int]:
     """Prompt ids of a conversation; the generation prompt follows if a turn is to be opened."""
-    ids = _turn("system", "tools: " + json.dumps(tools)) if tools else []
+    ids = _turn("system", encode("tools: " + json.dumps(tools))) if tools else []
     for message in messages:
-        ids += _turn(message["role"], _text(message.get("content")) + "".join(map(markup, message.get("tool_calls") or ())))
+        calls = encode("".join(map(markup, message.get("tool_calls") or ())))
+        ids += _turn(message["role"], _content(message.get("content")) + calls)
     return [*ids, START, *encode("assistant\n")] if open_turn else ids
 
 
@@ -44,14 +48,14 @@ def markup(call: Json) -> str:
     return f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {function["arguments"]}}}\n</tool_call>'
 
 
-def _turn(role: str, text: str) -> list[int]:
-    return [START, *encode(f"{role}\n{text}"), END, *encode("\n")]
+def _turn(role: str, content: list[int]) -> list[int]:
+    return [START, *encode(f"{role}\n"), *content, END, *encode("\n")]
 
 
-def _text(content: str | list[Json] | None) -> str:
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
-    return content or ""
+def _content(content: str | list[Json] | None) -> list[int]:
+    if not isinstance(content, list):
+        return encode(content or "")
+    return [i for part in content for i in ([IMAGE] * IMAGE_TOKENS if "image_url" in part else encode(part.get("text", "")))]
 
 
 def logprob(ids: list[int], at: int) -> float:

@@ -3,7 +3,7 @@ whole, from messages or from ids), render, tokenize, weight updates, and errors 
 
 The log has a JSON line for every chat call: `seed` (by which a call is found again), `note` (the model's), `status`,
 `prompt_len`, `prompt_digest`, `token_ids` (sampled), `finish_reason` (`abort` when broken off), `streamed`, `spliced` (it came
-as ids), `images`.
+as ids), `images`, `tools` (names).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class RealEngine:
             "seed": call.body.get("seed"), "note": call.say.note, "status": call.say.status, "prompt_len": len(call.prompt),
             "prompt_digest": digest_packed(pack_ids(call.prompt)), "token_ids": call.completion[: call.sampled],
             "finish_reason": call.finish_reason if ended else "abort", "streamed": bool(call.body.get("stream")),
-            "spliced": not call.body.get("messages"), "images": seen.images,
+            "spliced": not call.body.get("messages"), "images": seen.images, "tools": seen.tools,
         }  # fmt: skip
         self.calls.append(entry)
         if self._log is not None:

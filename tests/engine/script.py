@@ -9,6 +9,7 @@ A script is a JSON object ``{"rules": [...]}``; the first rule that fits a chat 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,13 @@ from tests.engine.bytes_tokenizer import markup
 Json = dict[str, Any]
 
 
+class Call(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A tool call: the tool's name, and its arguments."""
+
+    name: str
+    arguments: Json
+
+
 class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What is different about some chat calls.
 
@@ -25,6 +33,8 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         calls: numbers of the calls it is for, counted from 1 as they arrive; empty for all.
         contains: it is only for calls whose last user message contains this.
         text: what is said in place of the default.
+        find: regular expression that is searched for in the last user message; `text` may name its groups, as in `\\1`.
+        tool_calls: the tools that are called in place of the default.
         delay_s: before the first token, in seconds.
         token_delay_s: before every further token.
         status: answer with this HTTP status and sample nothing.
@@ -36,6 +46,8 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     calls: list[int] = []
     contains: str = ""
     text: str | None = None
+    find: str = ""
+    tool_calls: list[Call] = []
     delay_s: float = 0.0
     token_delay_s: float = 0.0
     status: int = 200
@@ -58,6 +70,14 @@ class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return Rule()
 
 
+def answer(rule: Rule, number: int, messages: list[Json]) -> tuple[str, list[Json]]:
+    """(text, tool calls) of a call by its rule."""
+    if rule.text is None and not rule.tool_calls:
+        return policy(messages)
+    calls = [_tool_call(f"call-{number}-{i}", call.name, json.dumps(call.arguments)) for i, call in enumerate(rule.tool_calls)]
+    return _filled(rule, messages), calls
+
+
 def policy(messages: list[Json]) -> tuple[str, list[Json]]:
     """(text, tool calls) that follow from a conversation by default."""
     last_user = max((i for i, m in enumerate(messages) if m["role"] == "user"), default=-1)
@@ -66,12 +86,24 @@ def policy(messages: list[Json]) -> tuple[str, list[Json]]:
     if turn >= len(orders):
         return "done", []
     arguments = json.dumps({"command": orders[turn]})
-    return "", [{"id": f"call-{turn}", "type": "function", "function": {"name": "bash", "arguments": arguments}}]
+    return "", [_tool_call(f"call-{turn}", "bash", arguments)]
 
 
 def sampled_text(text: str, tool_calls: list[Json]) -> str:
     """What the model writes to say a text and call tools."""
     return text + "".join(map(markup, tool_calls))
+
+
+def _tool_call(call_id: str, name: str, arguments: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _filled(rule: Rule, messages: list[Json]) -> str:
+    text = rule.text or ""
+    if not rule.find:
+        return text
+    found = re.search(rule.find, _said(messages))
+    return found.expand(text) if found else f"nothing fits {rule.find!r}"
 
 
 def _said(messages: list[Json]) -> str:

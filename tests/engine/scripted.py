@@ -1,8 +1,8 @@
 """A scripted engine: the part of vLLM 0.30's HTTP API that this project uses, without a model.
 
-``python -m tests.engine.scripted --port P [--script FILE] [--log FILE]``. What it says is described in `script.py`. The log
-has a JSON line for every chat call that ended: `number`, `prompt_token_ids`, `token_ids` (those that were sampled),
-`finish_reason` (`abort` for a call that was broken off), `streamed`. It is what fault tests compare records with.
+``python -m tests.engine.scripted --port P [--script FILE] [--log FILE] [--max-model-len N]``. What it says is described in
+`script.py`. The log has a JSON line for every chat call that ended: `number`, `prompt_token_ids`, `token_ids` (those that were
+sampled), `finish_reason` (`abort` for a call that was broken off), `streamed`. It is what fault tests compare records with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aiohttp import web
 
 from tests.engine import bytes_tokenizer as tokenizer
 from tests.engine.replies import Reply
-from tests.engine.script import Rule, Script, policy, sampled_text
+from tests.engine.script import Rule, Script, answer, sampled_text
 from tests.engine.weights import Weights
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ class ScriptedEngine:
             self._note(reply, streamed=bool(body.get("stream")), ended=ended)
 
     def _reply(self, number: int, body: Json, rule: Rule) -> Reply:
-        text, calls = policy(body["messages"]) if rule.text is None else (rule.text, [])
+        text, calls = answer(rule, number, body["messages"])
         sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
         prompt = sent or tokenizer.render(body["messages"], body.get("tools"))
         if rule.spoil == "other_prompt":
@@ -216,8 +216,7 @@ def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": {"message": message, "type": "BadRequestError", "code": status}}, status=status)
 
 
-async def _serve(port: int, script: Script, log: Path | None) -> None:
-    engine = ScriptedEngine(script, log)
+async def _serve(engine: ScriptedEngine, port: int) -> None:
     await engine.start(port)
     await asyncio.Event().wait()
 
@@ -228,9 +227,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--script", type=Path)
     parser.add_argument("--log", type=Path)
+    parser.add_argument("--max-model-len", type=int, default=4096)
     args, _ = parser.parse_known_args()  # `vllm serve` has many more, which mean nothing here
     script = msgspec.json.decode(args.script.read_bytes(), type=Script) if args.script else Script()
-    asyncio.run(_serve(args.port, script, args.log))
+    asyncio.run(_serve(ScriptedEngine(script, args.log, args.max_model_len), args.port))
 
 
 if __name__ == "__main__":

@@ -30,9 +30,13 @@ from shared.errors import HarnessError
 from shared.roles import RoleRule
 
 PLACEHOLDERS = frozenset(
-    {"base_url", "base_url_v1", "key", "model", "context_length", "instruction", "home", "logs", "workdir"}
+    {
+        "base_url", "base_url_v1", "key", "model", "context_length", "compact_share_of_1m", "instruction", "home", "logs",
+        "workdir",
+    }
 )  # fmt: skip
-"""What a launch fills in: the fields of `Request`; `base_url_v1` is `base_url` with `/v1`."""
+"""What a launch fills in: the fields of `Request`; `base_url_v1` is `base_url` with `/v1`; `compact_share_of_1m` is 7/10 of
+`context_length` over 2**20, for programs that take the latter for every model's context length."""
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 _Version = Annotated[str, Meta(pattern=r"^[0-9][0-9A-Za-z.+-]*$")]
@@ -69,9 +73,14 @@ class Python(_Table, frozen=True, kw_only=True, tag_field="kind", tag="python"):
 
 
 class Setting(_Table, frozen=True, kw_only=True):
-    """[settings.NAME]: a whole number that a task may set in its [metadata]."""
+    """[settings.NAME]: a whole number or a text that a task may set in its [metadata].
 
-    default: int
+    Attributes:
+        default: what it is when the task does not set it; it says which of the two it is.
+        minimum: smallest number, or fewest characters. With a default below it every task has to set it.
+    """
+
+    default: int | str
     minimum: int = 1
 
 
@@ -89,6 +98,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
         settings: what a task may set.
         install: how the program is installed; None when the user sees to it.
         read_only: folders of the machine that the sandbox must show besides what was installed.
+        debian: programs of the machine that it uses (names or absolute paths), and the Debian packages that have them.
         untested: why it has not been run yet; empty once it has.
         roles: which of its calls are not its main conversation.
     """
@@ -102,6 +112,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
     settings: dict[str, Setting] = {}
     install: Npm | Pip | Python | None = None
     read_only: list[str] = []
+    debian: dict[str, str] = {}
     untested: str = ""
     roles: list[RoleRule] = []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,6 +77,12 @@ def find(name: str, install: Install, program: str) -> Found:
     if not found or not Path(found).exists():
         raise HarnessError(f"{program} is not on this machine, and the adapter {name!r} does not say how to install it")
     return Found(found)
+
+
+def apt_command(debian: Mapping[str, str]) -> str:
+    """The command that installs what is missing of an adapter's `debian` programs; empty if nothing is."""
+    packages = sorted({package for program, package in debian.items() if not shutil.which(program, path=PATH)})
+    return f"apt-get install -y --no-install-recommends {' '.join(packages)}" if packages else ""
 
 
 @cache

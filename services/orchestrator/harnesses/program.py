@@ -10,7 +10,7 @@ from typing import Any
 
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.harnesses.adapter import PLACEHOLDER, Adapter, Setting, load
-from services.orchestrator.harnesses.installed import find
+from services.orchestrator.harnesses.installed import apt_command, find
 from shared.errors import HarnessError
 from shared.roles import RoleRule
 
@@ -31,6 +31,8 @@ class Program:
         """See `Harness.launch`."""
         name, adapter = self.file.stem, load(self.file)
         found = find(name, adapter.install, adapter.argv[0])
+        if command := apt_command(adapter.debian):
+            raise HarnessError(f"{name} needs programs that this machine lacks; run {command}")
         values = _values(request, adapter)
         argv = (found.program, *(fill(text, values) for text in adapter.argv[1:]))
         if max(len(argument.encode()) for argument in argv) > MAX_ARGUMENT:
@@ -55,15 +57,19 @@ def _values(request: Request, adapter: Adapter) -> dict[str, str]:
     """What each placeholder stands for."""
     return {
         "base_url": request.base_url, "base_url_v1": f"{request.base_url}/v1", "key": request.key, "model": request.model,
-        "context_length": str(request.context_length), "instruction": request.instruction, "home": request.home,
-        "logs": request.logs, "workdir": request.workdir,
-    } | {name: _number(request.metadata, name, setting) for name, setting in adapter.settings.items()}  # fmt: skip
+        "context_length": str(request.context_length),
+        "compact_share_of_1m": f"{0.7 * request.context_length / 2**20:.6f}",
+        "instruction": request.instruction, "home": request.home, "logs": request.logs, "workdir": request.workdir,
+        **{name: _setting(request.metadata, name, setting) for name, setting in adapter.settings.items()},
+    }  # fmt: skip
 
 
-def _number(metadata: Mapping[str, Any], name: str, setting: Setting) -> str:
+def _setting(metadata: Mapping[str, Any], name: str, setting: Setting) -> str:
     value = metadata.get(name, setting.default)
-    if type(value) is not int or value < setting.minimum:
-        raise HarnessError(f"the task's metadata.{name} is {value!r}; expected a whole number from {setting.minimum}")
+    size = len(value) if isinstance(value, str) else value
+    if type(value) is not type(setting.default) or size < setting.minimum:
+        what = "a whole number from {}" if isinstance(setting.default, int) else "a text of at least {} characters"
+        raise HarnessError(f"the task's metadata.{name} is {value!r}; expected {what.format(setting.minimum)}")
     return str(value)
 
 

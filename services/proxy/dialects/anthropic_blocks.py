@@ -66,11 +66,17 @@ class ToolUse(msgspec.Struct, frozen=True, tag="tool_use"):
     input: Raw
 
 
+class ToolReference(msgspec.Struct, frozen=True, tag="tool_reference"):
+    """Names a tool that a search for tools found; from here on it is one of the tools."""
+
+    tool_name: str
+
+
 class ToolResult(msgspec.Struct, frozen=True, tag="tool_result"):
     """What a tool answered. `is_error` is not read: a model here has no place for it but the text, which says it."""
 
     tool_use_id: str
-    content: str | list[Text | Image] | None = None
+    content: str | list[Text | Image | ToolReference] | None = None
 
 
 def spelled(content: str | list[BlockT]) -> Sequence[BlockT | Text]:

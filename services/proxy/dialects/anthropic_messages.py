@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from services.proxy.dialects.anthropic_blocks import Image, RedactedThinking, Text, Thinking, ToolResult, ToolUse, spelled
+from services.proxy.dialects.anthropic_blocks import (
+    Image,
+    RedactedThinking,
+    Text,
+    Thinking,
+    ToolReference,
+    ToolResult,
+    ToolUse,
+    spelled,
+)
 from services.proxy.dialects.arguments import as_text
 from services.proxy.dialects.terms import Call, CalledFunction, ImagePart, ImageUrl, Message, Part, TextPart, content
 
@@ -79,5 +88,18 @@ def _assistant_message(said: Assistant) -> Message:
     return Message(role="assistant", content="".join(texts), reasoning="".join(thoughts), tool_calls=calls)
 
 
-def _parts(blocks: Iterable[Text | Image]) -> list[Part]:
-    return [TextPart(b.text) if isinstance(b, Text) else ImagePart(ImageUrl(b.source.address)) for b in blocks]
+def found_tools(messages: Iterable[Said]) -> set[str]:
+    """Names of the tools that searches for tools found."""
+    users = (said.content for said in messages if isinstance(said, User))
+    results = (block.content for content in users for block in spelled(content) if isinstance(block, ToolResult))
+    return {b.tool_name for content in results for b in spelled(content or "") if isinstance(b, ToolReference)}
+
+
+def _parts(blocks: Iterable[Text | Image | ToolReference]) -> list[Part]:
+    return [_part(block) for block in blocks]
+
+
+def _part(block: Text | Image | ToolReference) -> Part:
+    if isinstance(block, Image):
+        return ImagePart(ImageUrl(block.source.address))
+    return TextPart(block.text if isinstance(block, Text) else block.tool_name)

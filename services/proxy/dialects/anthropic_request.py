@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from services.proxy.dialects.anthropic_blocks import Text
-from services.proxy.dialects.anthropic_messages import Said, chat_messages, system_message
+from services.proxy.dialects.anthropic_messages import Said, chat_messages, found_tools, system_message
 from services.proxy.dialects.base import Json, Turn
 from services.proxy.dialects.terms import Function, Message, Schema, Tool, json_schema, named_choice, raw, reading
 from services.proxy.errors import bad_request
@@ -56,6 +56,7 @@ class _Tool(msgspec.Struct):
     description: str | None = None
     input_schema: Schema | None = None
     strict: bool | None = None
+    defer_loading: bool | None = None
 
 
 class _ToolChoice(msgspec.Struct):
@@ -133,7 +134,8 @@ def _fields(request: _Request) -> dict[str, Raw]:
 
 def _tool_fields(request: _Request) -> dict[str, Raw]:
     asked = request.tools or []
-    offered = [_tool(tool) for tool in asked if not _hosted(tool)]
+    found = found_tools(request.messages) if any(tool.defer_loading for tool in asked) else set()
+    offered = [_tool(tool) for tool in asked if not _hosted(tool) and (tool.name in found or not tool.defer_loading)]
     if not offered:  # engines refuse a choice among no tools
         return {}
     fields = {"tools": raw(offered)}

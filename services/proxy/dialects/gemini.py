@@ -67,5 +67,6 @@ class Gemini:
         return encode({"error": {"code": error.status, "message": str(error), "status": status}})
 
     def error_event(self, error: Refused) -> bytes:
-        """The error body as an event of its own."""
-        return b"data: " + self.error(error) + b"\r\n\r\n"
+        """The error body alone: clients look for errors outside of events. As an event it is a reply without candidates, after
+        which Gemini CLI may take the stream for whole."""
+        return self.error(error) + b"\r\n\r\n"

@@ -9,6 +9,9 @@ from services.proxy.dialects.arguments import as_object
 from services.proxy.dialects.base import Delta, Reply, ToolCall, Usage
 from services.proxy.dialects.terms import encode
 
+_TEXT = b'{"candidates":[{"content":{"parts":[{"text":'
+_THOUGHT = b'{"candidates":[{"content":{"parts":[{"thought":true,"text":'
+
 
 class _Text(msgspec.Struct, omit_defaults=True):
     text: str
@@ -63,27 +66,24 @@ class GeminiWriter:
         self._model = model
         self._id = reply_id
         self._array = array
-        self._end = b'}],"role":"model"},"index":0}],"modelVersion":%b,"responseId":%b}\r\n\r\n' % (
-            encode(model),
-            encode(reply_id),
-        )
+        self._end = b'}],"role":"model"},"index":0}],"modelVersion":%b,"responseId":%b}' % (encode(model), encode(reply_id))
 
     def start(self, prompt_tokens: int) -> bytes:
         """Nothing: a stream of Gemini's begins with its first part."""
         return b""
 
     def add(self, delta: Delta) -> bytes:
-        """A chunk for reasoning and one for text."""
-        events = b""
+        """A chunk for reasoning and one for text. For a call, an empty line: a long one must not look like a dead stream."""
+        events = b"\r\n" if delta.tools else b""
         if delta.reasoning:
-            events += b'data: {"candidates":[{"content":{"parts":[{"thought":true,"text":' + encode(delta.reasoning) + self._end
+            events += _event(_THOUGHT + encode(delta.reasoning) + self._end)
         if delta.content:
-            events += b'data: {"candidates":[{"content":{"parts":[{"text":' + encode(delta.content) + self._end
+            events += _event(_TEXT + encode(delta.content) + self._end)
         return events
 
     def finish(self, reply: Reply) -> bytes:
         """The chunk with the calls, the reason and the token counts."""
-        return b"data: " + encode(self._response(reply, [])) + b"\r\n\r\n"
+        return _event(encode(self._response(reply, [])))
 
     def whole(self, reply: Reply) -> bytes:
         """The response object, or an array of it."""
@@ -97,6 +97,11 @@ class GeminiWriter:
         content = _Content([*parts, *map(_call, reply.tool_calls)])
         reason = "MAX_TOKENS" if reply.finish_reason == "length" else "STOP"
         return _Response([_Candidate(content, reason)], _usage(reply.usage), self._model, self._id)
+
+
+def _event(data: bytes) -> bytes:
+    """An event. Google's client for JavaScript takes Unicode's own line ends for the end of one."""
+    return b"data: %b\r\n\r\n" % data.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
 
 
 def _call(call: ToolCall) -> _Call:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from services.proxy.dialects import responses_events as ev
 from services.proxy.dialects.base import Json, Target, Turn, Writer
 from services.proxy.dialects.responses_read import Conversation, Item
 from services.proxy.dialects.responses_tools import Choice, Offer, Tool, chosen, offer
 from services.proxy.dialects.responses_write import Asked, ResponsesWriter
+from services.proxy.dialects.terms import Schema, encode, raw, reading
 from services.proxy.errors import Refused, bad_request
 
 _ROUTES = ("/v1/responses", "/responses")
@@ -37,7 +38,7 @@ _HARMLESS = frozenset(
 class _TextFormat(msgspec.Struct, frozen=True):
     type: str = "text"
     name: str = "reply"
-    schema: msgspec.Raw = msgspec.Raw(b"{}")
+    schema: Schema = {}
     strict: bool | None = None
     description: str | None = None
 
@@ -71,19 +72,14 @@ class _Request(msgspec.Struct):
 
 class _JsonSchema(msgspec.Struct, omit_defaults=True):
     name: str
-    schema: msgspec.Raw
+    schema: Schema
     strict: bool | None = None
     description: str | None = None
 
 
-class _ResponseFormat(msgspec.Struct, omit_defaults=True):
-    type: str
-    json_schema: _JsonSchema | None = None
-
-
-_NULL = msgspec.Raw(b"null")
+_NULL = Raw(b"null")
 _READ = frozenset(_Request.__struct_fields__)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_fields = msgspec.json.Decoder(dict[str, Raw])
 _request = msgspec.json.Decoder(_Request)
 
 
@@ -131,12 +127,12 @@ class OpenAIResponses:
 
     def counted(self, tokens: int) -> bytes:
         """`{"object": "response.input_tokens", "input_tokens": n}`."""
-        return msgspec.json.encode({"object": "response.input_tokens", "input_tokens": tokens})
+        return encode({"object": "response.input_tokens", "input_tokens": tokens})
 
     def error(self, error: Refused) -> bytes:
         """`{"error": {"message", "type", "param", "code"}}`."""
         kind = "server_error" if error.status >= 500 else "invalid_request_error"
-        return msgspec.json.encode({"error": {"message": str(error), "type": kind, "param": None, "code": error.kind}})
+        return encode({"error": {"message": str(error), "type": kind, "param": None, "code": error.kind}})
 
     def error_event(self, error: Refused) -> bytes:
         """`response.failed`. Codex tries again unless the code says that this is of no use."""
@@ -145,12 +141,8 @@ class OpenAIResponses:
 
 
 def _decoded(body: bytes) -> _Request:
-    try:
+    with reading("a Responses request"):
         names, request = _fields.decode(body), _request.decode(body)
-    except msgspec.ValidationError as e:
-        raise bad_request(f"not a responses request: {e}") from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
-        raise bad_request(f"the body is not valid JSON: {e}") from None
     unknown = sorted(n for n, raw in names.items() if n not in _READ and n not in _HARMLESS and raw != _NULL)
     if request.background:
         unknown.append("background")
@@ -162,30 +154,31 @@ def _decoded(body: bytes) -> _Request:
     return request
 
 
-def _tool_fields(request: _Request, offered: Offer) -> dict[str, msgspec.Raw]:
+def _tool_fields(request: _Request, offered: Offer) -> dict[str, Raw]:
     """What says which tools there are; the engine takes none of it without a tool."""
     choice = request.tool_choice
     if not offered.functions:
         if choice not in (None, "auto", "none"):
             raise bad_request("tool_choice: it asks for a tool, and `tools` has none that the model can be offered")
         return {}
-    fields = {"tools": msgspec.Raw(offered.functions)}
+    fields = {"tools": raw(offered.functions)}
     if choice is not None:
         fields["tool_choice"] = chosen(choice)
     if request.parallel_tool_calls is not None:
-        fields["parallel_tool_calls"] = msgspec.Raw(msgspec.json.encode(request.parallel_tool_calls))
+        fields["parallel_tool_calls"] = raw(request.parallel_tool_calls)
     return fields
 
 
-def _format_fields(request: _Request) -> dict[str, msgspec.Raw]:
+def _format_fields(request: _Request) -> dict[str, Raw]:
     wanted = request.text.format if request.text else _TextFormat()
     if wanted.type == "text":
         return {}
-    if wanted.type not in ("json_schema", "json_object"):
-        raise bad_request(f"text.format: type {wanted.type!r} cannot be carried; use `text`, `json_object` or `json_schema`")
-    schema = _JsonSchema(wanted.name, wanted.schema, wanted.strict, wanted.description)
-    chat = _ResponseFormat(wanted.type, schema if wanted.type == "json_schema" else None)
-    return {"response_format": msgspec.Raw(msgspec.json.encode(chat))}
+    if wanted.type == "json_object":
+        return {"response_format": raw({"type": "json_object"})}
+    if wanted.type == "json_schema":
+        schema = _JsonSchema(wanted.name, wanted.schema, wanted.strict, wanted.description)
+        return {"response_format": raw({"type": "json_schema", "json_schema": schema})}
+    raise bad_request(f"text.format: type {wanted.type!r} cannot be carried; use `text`, `json_object` or `json_schema`")
 
 
 def _constrained(request: _Request, offered: Offer) -> bool:
@@ -209,7 +202,7 @@ def _asked(request: _Request, offered: Offer) -> Asked:
         model=request.model or "",
         origins=offered.origins,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        tool_choice=msgspec.Raw(msgspec.json.encode(request.tool_choice or "auto")),
+        tool_choice=raw(request.tool_choice or "auto"),
         max_output_tokens=request.max_output_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
@@ -217,7 +210,7 @@ def _asked(request: _Request, offered: Offer) -> Asked:
 
 
 def _code(error: Refused) -> str:
-    """The code of a failed response. Codex compacts at the first, gives up at the last, and tries again at the others."""
+    """The code of a failed response: Codex gives up at the first and the last of these, and tries again at the others."""
     if error.kind == "context_length_exceeded":
         return error.kind
     if error.status >= 500:

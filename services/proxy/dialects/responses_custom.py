@@ -11,6 +11,8 @@ import re
 
 import msgspec
 
+from services.proxy.dialects.terms import Schema, encode, raw
+
 
 class Format(msgspec.Struct):
     """What the text must look like: `type` is `text`, or `grammar` with a `syntax` (`lark`, `regex`) and a `definition`."""
@@ -24,16 +26,12 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     input: str
 
 
-PARAMETERS = msgspec.Raw(
-    msgspec.json.encode(
-        {
-            "type": "object",
-            "properties": {"input": {"type": "string", "description": "The text that the tool takes."}},
-            "required": ["input"],
-            "additionalProperties": False,
-        }
-    )
-)
+PARAMETERS: Schema = {
+    "type": raw("object"),
+    "properties": raw({"input": {"type": "string", "description": "The text that the tool takes."}}),
+    "required": raw(["input"]),
+    "additionalProperties": raw(False),
+}
 """JSON schema of the function that stands for a custom tool."""
 
 _wrapped = msgspec.json.Decoder(_Wrapped)
@@ -56,7 +54,7 @@ def described(description: str, wanted: Format | None) -> str:
 
 def wrap(text: str) -> str:
     """The arguments of a call whose text this is."""
-    return msgspec.json.encode(_Wrapped(text)).decode()
+    return encode(_Wrapped(text)).decode()
 
 
 def unwrap(arguments: str) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from services.proxy.dialects.terms import encode
+
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
@@ -130,7 +132,7 @@ class Event(msgspec.Struct, kw_only=True):
     def line(self, number: int) -> bytes:
         """The server-sent event."""
         self.sequence_number = number
-        return b"event: %b\ndata: %b\n\n" % (str(self.__struct_config__.tag).encode(), msgspec.json.encode(self))
+        return b"event: %b\ndata: %b\n\n" % (str(self.__struct_config__.tag).encode(), encode(self))
 
 
 class Created(Event, tag="response.created"):

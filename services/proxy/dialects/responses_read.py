@@ -5,28 +5,29 @@ The items of one model turn (reasoning, messages of the assistant, calls) become
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Raw
 
+from services.proxy.dialects import terms
+from services.proxy.dialects.arguments import as_text
 from services.proxy.dialects.responses_custom import wrap
-from services.proxy.dialects.responses_tools import SEARCH, Tool, as_text, function_name, function_names
+from services.proxy.dialects.responses_sealed import is_sealed, unseal
+from services.proxy.dialects.responses_tools import SEARCH, Tool, function_name, function_names
+from services.proxy.dialects.terms import Call, CalledFunction, ImagePart, ImageUrl, Message, TextPart
 from services.proxy.errors import bad_request
 
 _ROLES = {"user": "user", "system": "system", "developer": "system"}
-_DETAILS = {"original": "high"}  # chat has no name for it
-_SEALED = "openforge:"
 
 
 class Part(msgspec.Struct):
-    """A part of a message, of a tool's output or of reasoning."""
+    """A part of a message, of a tool's output or of reasoning. An image's `detail` is for the API's own scaling of it."""
 
     type: str
     text: str = ""
     image_url: str | None = None
-    detail: str | None = None
 
 
 class Item(msgspec.Struct):
@@ -40,74 +41,19 @@ class Item(msgspec.Struct):
     call_id: str = ""
     name: str = ""
     namespace: str | None = None
-    arguments: str | dict[str, msgspec.Raw] = ""
+    arguments: str | dict[str, Raw] = ""
     input: str = ""
     output: str | list[Part] = ""
     tools: list[Tool] = []
 
 
-class _ImageUrl(msgspec.Struct, omit_defaults=True):
-    url: str
-    detail: str = ""
+@dataclass(slots=True)
+class _Turn:
+    """What the model wrote in one turn, as far as its items have come."""
 
-
-class _ImagePart(msgspec.Struct):
-    image_url: _ImageUrl
-    type: str = "image_url"
-
-
-class _TextPart(msgspec.Struct):
-    text: str
-    type: str = "text"
-
-
-class _Called(msgspec.Struct):
-    name: str
-    arguments: str
-
-
-class _Call(msgspec.Struct):
-    id: str
-    function: _Called
-    type: str = "function"
-
-
-_ChatPart = _TextPart | _ImagePart
-_Content = str | Sequence[_ChatPart]
-
-
-class _Message(msgspec.Struct, omit_defaults=True):
-    role: str
-    content: _Content
-    tool_call_id: str = ""
-
-
-class _Assistant(msgspec.Struct, tag_field="role", tag="assistant", omit_defaults=True):
-    content: str
     reasoning: str = ""
-    tool_calls: list[_Call] = []
-
-
-def seal(reasoning: str) -> str:
-    """Reasoning as the `encrypted_content` of an item.
-
-    It holds the text itself, so that any proxy can read it back: some harnesses return nothing else of a reasoning item.
-    """
-    return _SEALED + base64.b64encode(reasoning.encode()).decode()
-
-
-def unseal(content: str) -> str:
-    """The reasoning in an `encrypted_content`.
-
-    Raises:
-        Refused: it was not written here.
-    """
-    try:
-        if content.startswith(_SEALED):
-            return base64.b64decode(content.removeprefix(_SEALED), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        pass
-    raise bad_request("input: the `encrypted_content` of a reasoning item was not written by this server and cannot be read")
+    content: str = ""
+    calls: list[Call] = field(default_factory=list)
 
 
 class Conversation:
@@ -121,19 +67,11 @@ class Conversation:
     def __init__(self, instructions: str) -> None:
         self.media = False
         self.tools: list[Tool] = []
-        self._messages: list[_Message | _Assistant] = [_Message("system", instructions)] if instructions else []
-        self._images: list[_ImagePart] = []
-        self._readers: dict[str, Callable[[Item], None]] = {
-            "message": self._message,
-            "reasoning": self._reasoning,
-            "function_call": self._function_call,
-            "custom_tool_call": self._custom_call,
-            "tool_search_call": self._search_call,
-            "function_call_output": self._output,
-            "custom_tool_call_output": self._output,
-            "tool_search_output": self._found,
-            "additional_tools": self._offer,
-        }
+        self._messages: list[Raw] = []
+        self._turn: _Turn | None = None
+        self._images: list[terms.Part] = []
+        if instructions:
+            self._append(Message("system", instructions))
 
     def add(self, item: Item) -> None:
         """Takes in the next item.
@@ -141,22 +79,25 @@ class Conversation:
         Raises:
             Refused: it is of a type, or has a part, that cannot be carried.
         """
-        read = self._readers.get(item.type)
+        read = _READERS.get(item.type)
         if read is None:
             raise bad_request(f"input: an item of type {item.type!r} cannot be carried")
-        read(item)
+        read(self, item)
 
-    def messages(self) -> list[msgspec.Raw]:
-        """The messages so far, each as raw JSON."""
-        self._flush_images()
-        return [msgspec.Raw(msgspec.json.encode(m)) for m in self._messages]
+    def messages(self) -> list[Raw]:
+        """The messages of all items, each as raw JSON; none may be added after this."""
+        self._end_turn()
+        self._end_outputs()
+        return self._messages
 
     def _message(self, item: Item) -> None:
         content = self._content(item.content or "")
         if item.role == "assistant":
-            self._assistant().content += _text(content)
+            if not isinstance(content, str):
+                raise bad_request("input: an image in a message of the assistant cannot be carried")
+            self._assistant().content += content
         elif item.role in _ROLES:
-            self._append(_Message(_ROLES[item.role], content))
+            self._append(Message(_ROLES[item.role], content))
         else:
             raise bad_request(f"input: a message has the role {item.role!r}")
 
@@ -164,87 +105,100 @@ class Conversation:
         sealed = item.encrypted_content or ""
         parts = item.content if isinstance(item.content, list) else []
         shown = "".join(p.text for p in parts) or "\n\n".join(p.text for p in item.summary)
-        ours = sealed.startswith(_SEALED) or (sealed and not shown)
-        self._assistant().reasoning += unseal(sealed) if ours else shown
+        self._assistant().reasoning += unseal(sealed) if is_sealed(sealed) or (sealed and not shown) else shown
 
     def _function_call(self, item: Item) -> None:
-        self._call(item, as_text(item.arguments))
+        self._call(item, function_name(item.name, item.namespace), _arguments(item))
 
     def _custom_call(self, item: Item) -> None:
-        self._call(item, wrap(item.input))
+        self._call(item, function_name(item.name, item.namespace), wrap(item.input))
 
     def _search_call(self, item: Item) -> None:
-        item.name = SEARCH
-        self._call(item, as_text(item.arguments))
+        self._call(item, SEARCH, _arguments(item))
 
-    def _call(self, item: Item, arguments: str) -> None:
-        called = _Called(function_name(item.name, item.namespace), arguments)
-        self._assistant().tool_calls.append(_Call(item.call_id, called))
+    def _call(self, item: Item, name: str, arguments: str) -> None:
+        if not name:
+            raise bad_request(f"input: an item of type {item.type!r} has no name")
+        self._assistant().calls.append(Call(_call_id(item), CalledFunction(name, arguments)))
 
     def _output(self, item: Item) -> None:
         """A tool's output; its images follow in a user message after the last output: tool messages hold text only."""
         content = self._content(item.output)
+        images: list[terms.Part] = []
         if not isinstance(content, str):
-            self._images += [p for p in content if isinstance(p, _ImagePart)]
-            content = _content([p for p in content if isinstance(p, _TextPart)])
-        self._append(_Message("tool", content, tool_call_id=item.call_id))
+            images = [p for p in content if isinstance(p, ImagePart)]
+            content = terms.content([p for p in content if isinstance(p, TextPart)])
+        self._append(Message("tool", content, tool_call_id=_call_id(item)))
+        self._images += images
 
     def _found(self, item: Item) -> None:
         """Tools that a search found: from here on they are offered as all others are, so their names do for an output."""
         names = ", ".join(function_names(item.tools)) or "none"
-        self._append(_Message("tool", f"Tools that were found and can be called now: {names}", tool_call_id=item.call_id))
+        said = f"Tools that were found and can be called now: {names}"
+        self._append(Message("tool", said, tool_call_id=_call_id(item)))
         self._offer(item)
 
     def _offer(self, item: Item) -> None:
         self.tools += item.tools
 
-    def _assistant(self) -> _Assistant:
-        last = self._messages[-1] if self._messages else None
-        if not isinstance(last, _Assistant):
-            last = _Assistant("")
-            self._append(last)
-        return last
+    def _assistant(self) -> _Turn:
+        self._end_outputs()
+        if self._turn is None:
+            self._turn = _Turn()
+        return self._turn
 
-    def _append(self, message: _Message | _Assistant) -> None:
-        if isinstance(message, _Assistant) or message.role != "tool":
-            self._flush_images()
-        self._messages.append(message)
+    def _append(self, message: Message) -> None:
+        self._end_turn()
+        if message.role != "tool":
+            self._end_outputs()
+        self._messages.append(terms.raw(message))
 
-    def _flush_images(self) -> None:
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            turn, self._turn = self._turn, None
+            self._messages.append(terms.raw(Message("assistant", turn.content, turn.reasoning, turn.calls)))
+
+    def _end_outputs(self) -> None:
         if self._images:
-            self._messages.append(_Message("user", self._images))
+            self._messages.append(terms.raw(Message("user", self._images)))
             self._images = []
 
-    def _content(self, content: str | list[Part]) -> _Content:
+    def _content(self, content: str | list[Part]) -> str | list[terms.Part]:
         if isinstance(content, str):
             return content
         parts = [_part(p) for p in content]
-        self.media = self.media or any(isinstance(p, _ImagePart) for p in parts)
-        return _content(parts)
+        self.media = self.media or any(isinstance(p, ImagePart) for p in parts)
+        return terms.content(parts)
 
 
-def _part(part: Part) -> _ChatPart:
+_READERS: dict[str, Callable[[Conversation, Item], None]] = {
+    "message": Conversation._message,
+    "reasoning": Conversation._reasoning,
+    "function_call": Conversation._function_call,
+    "custom_tool_call": Conversation._custom_call,
+    "tool_search_call": Conversation._search_call,
+    "function_call_output": Conversation._output,
+    "custom_tool_call_output": Conversation._output,
+    "tool_search_output": Conversation._found,
+    "additional_tools": Conversation._offer,
+}
+
+
+def _call_id(item: Item) -> str:
+    if not item.call_id:
+        raise bad_request(f"input: an item of type {item.type!r} has no call_id")
+    return item.call_id
+
+
+def _arguments(item: Item) -> str:
+    return item.arguments if isinstance(item.arguments, str) else as_text(terms.raw(item.arguments))
+
+
+def _part(part: Part) -> terms.Part:
     if part.type in ("input_text", "output_text", "text"):
-        return _TextPart(part.text)
+        return TextPart(part.text)
     if part.type == "input_image" and part.image_url:
-        return _ImagePart(_ImageUrl(part.image_url, _DETAILS.get(part.detail or "", part.detail or "")))
+        return ImagePart(ImageUrl(part.image_url))
     if part.type == "input_image":
         raise bad_request("input: an image given by its `file_id` cannot be carried; send it as `image_url`")
     raise bad_request(f"input: a part of type {part.type!r} cannot be carried")
-
-
-def _content(parts: Sequence[_ChatPart]) -> _Content:
-    """Text alone as a string, which every template takes."""
-    if not parts:
-        return ""
-    if len(parts) == 1 and isinstance(parts[0], _TextPart):
-        return parts[0].text
-    return parts
-
-
-def _text(content: _Content) -> str:
-    if isinstance(content, str):
-        return content
-    if any(isinstance(p, _ImagePart) for p in content):
-        raise bad_request("input: an image in a message of the assistant cannot be carried")
-    return "".join(p.text for p in content if isinstance(p, _TextPart))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+from msgspec import Raw
 
+from services.proxy.dialects import terms
 from services.proxy.dialects.responses_custom import PARAMETERS, Format, described
 from services.proxy.errors import bad_request
-
-_NULL = msgspec.Raw(b"null")
 
 SEARCH = "tool_search"
 """The tool, and the function that stands for it, by which a model asks the harness for more tools."""
@@ -24,8 +24,6 @@ HOSTED = frozenset(
 )  # fmt: skip
 """Tools that the API's own servers run. They are left out: the model is not told of them, so it never calls one."""
 
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
 
 class Tool(msgspec.Struct):
     """A tool as the harness offers it; what a type does not have stays at its default."""
@@ -33,7 +31,7 @@ class Tool(msgspec.Struct):
     type: str
     name: str = ""
     description: str | None = None
-    parameters: msgspec.Raw = _NULL
+    parameters: terms.Schema | None = None
     strict: bool | None = None
     execution: str | None = None
     format: Format | None = None
@@ -63,59 +61,27 @@ class Origin:
     kind: Literal["function", "custom", "search"] = "function"
 
 
-class _Function(msgspec.Struct, omit_defaults=True):
-    name: str
-    description: str = ""
-    parameters: msgspec.Raw = _NULL
-    strict: bool = False
-
-
-class _ChatTool(msgspec.Struct):
-    function: _Function
-    type: str = "function"
-
-
-class _Name(msgspec.Struct):
-    name: str
-
-
-class _ChatChoice(msgspec.Struct):
-    function: _Name
-    type: str = "function"
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """The tools of a request.
 
     Attributes:
-        functions: the chat field `tools`, raw JSON; empty if there are none.
+        functions: the chat field `tools`.
         origins: by the name of the function.
-        strict: one of them wants its arguments sampled under its schema.
     """
 
-    functions: bytes
+    functions: list[terms.Tool]
     origins: dict[str, Origin]
-    strict: bool
+
+    @property
+    def strict(self) -> bool:
+        """Whether one wants its arguments sampled under its schema."""
+        return any(tool.function.strict for tool in self.functions)
 
 
 def function_name(name: str, namespace: str | None) -> str:
     """How the model knows a tool. Namespaces are spelt as vLLM's own Responses server does."""
     return f"{namespace}__{name}" if namespace else name
-
-
-def as_object(arguments: str) -> msgspec.Raw:
-    """Arguments as the JSON object that they spell, on one line; malformed ones as a JSON string."""
-    try:
-        _object.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
-        return msgspec.Raw(msgspec.json.encode(arguments))
-    return msgspec.Raw(msgspec.json.format(arguments.encode(), indent=-1))
-
-
-def as_text(arguments: str | dict[str, msgspec.Raw]) -> str:
-    """The arguments that `as_object` was given."""
-    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
 
 
 def offer(tools: list[Tool]) -> Offer:
@@ -124,14 +90,13 @@ def offer(tools: list[Tool]) -> Offer:
     Raises:
         Refused: a tool of a kind that cannot be carried.
     """
-    functions: dict[str, _ChatTool] = {}
+    functions: dict[str, terms.Tool] = {}
     origins: dict[str, Origin] = {}
     for tool, origin, description in _flat(tools):
         name = function_name(origin.name, origin.namespace)
-        functions.setdefault(name, _ChatTool(_function(tool, name, description)))
+        functions.setdefault(name, terms.Tool(_function(tool, name, description)))
         origins.setdefault(name, origin)
-    strict = any(f.function.strict for f in functions.values())
-    return Offer(msgspec.json.encode(list(functions.values())) if functions else b"", origins, strict)
+    return Offer(list(functions.values()), origins)
 
 
 def function_names(tools: list[Tool]) -> list[str]:
@@ -139,17 +104,17 @@ def function_names(tools: list[Tool]) -> list[str]:
     return [function_name(origin.name, origin.namespace) for _, origin, _ in _flat(tools)]
 
 
-def chosen(choice: str | Choice) -> msgspec.Raw:
+def chosen(choice: str | Choice) -> Raw:
     """The chat field `tool_choice`.
 
     Raises:
         Refused: a choice that cannot be carried.
     """
     if isinstance(choice, str):
-        return msgspec.Raw(msgspec.json.encode(choice))
+        return terms.raw(choice)
     if choice.type not in ("function", "custom"):
         raise bad_request(f"tool_choice: {choice.type!r} cannot be carried; choose a function, `auto`, `none` or `required`")
-    return msgspec.Raw(msgspec.json.encode(_ChatChoice(_Name(function_name(choice.name, choice.namespace)))))
+    return terms.named_choice(function_name(choice.name, choice.namespace))
 
 
 def _flat(tools: list[Tool]) -> Iterator[tuple[Tool, Origin, str]]:
@@ -169,7 +134,7 @@ def _flat(tools: list[Tool]) -> Iterator[tuple[Tool, Origin, str]]:
 
 def _origin(tool: Tool, namespace: str | None) -> Origin:
     if tool.type == SEARCH:
-        return Origin(SEARCH, namespace, "search")
+        return Origin(SEARCH, None, "search")
     if tool.type not in ("function", "custom"):
         raise bad_request(f"tools: one of type {tool.type!r} cannot be carried; functions, custom tools and namespaces can")
     if not tool.name:
@@ -177,7 +142,7 @@ def _origin(tool: Tool, namespace: str | None) -> Origin:
     return Origin(tool.name, namespace, "custom" if tool.type == "custom" else "function")
 
 
-def _function(tool: Tool, name: str, description: str) -> _Function:
+def _function(tool: Tool, name: str, description: str) -> terms.Function:
     if tool.type == "custom":
-        return _Function(name, described(description, tool.format), PARAMETERS)
-    return _Function(name, description, tool.parameters, bool(tool.strict))
+        return terms.Function(name, described(description, tool.format), PARAMETERS)
+    return terms.Function(name, description or None, tool.parameters, tool.strict or None)

@@ -10,6 +10,7 @@ from services.proxy.dialects import responses_events as ev
 from services.proxy.dialects.base import Delta, Reply, ToolDelta
 from services.proxy.dialects.responses_items import CALLS, Opened, OpenedCall, OpenedMessage, OpenedReasoning
 from services.proxy.dialects.responses_tools import Origin
+from services.proxy.dialects.terms import encode
 from services.proxy.errors import broken
 
 
@@ -81,7 +82,7 @@ class ResponsesWriter:
         tools = tuple(ToolDelta(i, c.id, c.name, c.arguments) for i, c in enumerate(reply.tool_calls))
         self.add(Delta(reply.reasoning, reply.content, tools))
         self.finish(reply)
-        return msgspec.json.encode(self._final(reply))
+        return encode(self._final(reply))
 
     def _text(self, kind: type[OpenedReasoning | OpenedMessage], text: str) -> list[ev.Event]:
         item = self._open

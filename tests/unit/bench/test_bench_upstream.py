@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.proxy.bridge import Frame, delta
 from tests.bench.bodies import Api, body
 from tests.bench.load import Load, run
 from tests.bench.replies import COMPLETION, DELTA, REPLY, REPLY_TOKENS
@@ -19,14 +21,18 @@ CHAT = b"/v1/chat/completions"
 APIS = st.sampled_from(["chat", "anthropic"])
 
 
-def whole(request: bytes) -> dict[str, Any]:
-    head, _, reply = answer(CHAT, request).partition(b"\r\n\r\n")
+def ask(path: bytes, request: bytes) -> dict[str, Any]:
+    head, _, reply = answer(path, request, Counter()).partition(b"\r\n\r\n")
     assert f"content-length: {len(reply)}".encode() in head
     return dict(json.loads(reply))
 
 
+def whole(request: bytes) -> dict[str, Any]:
+    return ask(CHAT, request)
+
+
 def events(request: bytes) -> list[bytes]:
-    _, _, chunked = answer(CHAT, request).partition(b"\r\n\r\n")
+    _, _, chunked = answer(CHAT, request, Counter()).partition(b"\r\n\r\n")
     stream = b""
     while chunked:
         size, _, rest = chunked.partition(b"\r\n")
@@ -62,22 +68,30 @@ def test_a_stream_holds_what_the_whole_reply_holds() -> None:
 
 
 def test_sizes_are_those_of_the_design() -> None:
-    assert 20_000 < len(answer(CHAT, body("chat", 2000, 0, stream=False))) < 23_000
+    assert 20_000 < len(answer(CHAT, body("chat", 2000, 0, stream=False), Counter())) < 23_000
     chunks = events(body("chat", 2000, 0, stream=True))[1:-1]
     assert 315 < sum(len(b"data: " + c + b"\n\n") for c in chunks) / len(chunks) < 335
 
 
-def test_a_rendered_reply_follows_the_stop_token() -> None:
-    def ids(*roles: str) -> list[int]:
-        messages = [{"role": role, "content": ""} for role in roles]
-        _, _, reply = answer(CHAT + b"/render", msgspec.json.encode({"messages": messages})).partition(b"\r\n\r\n")
-        return list(json.loads(reply)["token_ids"])
+def tokens(*roles: str, generation: bool = True) -> list[int]:
+    request = {"messages": [{"role": role, "content": ""} for role in roles], "add_generation_prompt": generation}
+    return list(ask(b"/tokenize", msgspec.json.encode(request))["tokens"])
 
-    assert ids("user", "assistant", "user") == [*ids("user"), COMPLETION[-1], *DELTA]
+
+def test_the_delta_of_a_rendered_conversation_is_what_follows_a_reply() -> None:
+    frame = Frame(tokens("user", generation=False), tokens("user"))
+    stop = COMPLETION[-1]
+    assert delta(frame, tokens("user", "assistant", "user"), stop, ()) == DELTA
+
+
+def test_ids_are_rendered_as_they_are() -> None:
+    request = msgspec.json.encode({"messages": [], "kv_transfer_params": {"prompt_token_ids": [7, 8]}})
+    assert ask(CHAT + b"/render", request) == {"token_ids": [7, 8]}
 
 
 async def test_the_load_counts_calls_and_failures() -> None:
-    server = await asyncio.get_running_loop().create_server(FakeEngine, "127.0.0.1", 0)
+    counts = Counter[str]()
+    server = await asyncio.get_running_loop().create_server(lambda: FakeEngine(counts), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     for stream in (False, True):
         load = Load(port=port, paths=[CHAT.decode()] * 5, calls=[(2000, 0), (2000, 1)], stream=stream, connections=2)

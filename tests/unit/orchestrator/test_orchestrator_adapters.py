@@ -9,11 +9,11 @@ import pytest
 
 from services.orchestrator.harnesses import Request, harness
 from services.orchestrator.harnesses.adapter import Npm, Pip, load
-from services.orchestrator.harnesses.installed import NODE, place
+from services.orchestrator.harnesses.installed import NODE, apt_command, place
 from services.orchestrator.harnesses.library import adapter_files
 from shared.errors import HarnessError
 
-REQUEST = Request("http://127.0.0.1:9/run/s", "s", "policy", 4096, "Do it.", "/home/agent", "/logs", "/app")
+REQUEST = Request("http://127.0.0.1:9/run/s", "s", "policy", 4096, "Do it.", "/home/agent", "/logs", "/app", {"start": "true"})
 OWN = """
 about = "a program of mine"
 api = "openai.chat"
@@ -50,7 +50,10 @@ INSTALLABLE = [name for name, file in adapter_files().items() if load(file).inst
 
 @pytest.mark.parametrize("name", INSTALLABLE)
 def test_built_in_adapters_start_what_they_install(name: str, cache: Path, tmp_path: Path) -> None:
-    install = load(adapter_files()[name]).install
+    adapter = load(adapter_files()[name])
+    if command := apt_command(adapter.debian):
+        pytest.skip(command)
+    install = adapter.install
     if isinstance(install, Npm | Pip):
         pretend(place(name, install), "/opt/python/bin")
     launch = harness(name).launch(REQUEST)
@@ -88,6 +91,31 @@ def test_a_node_program_finds_its_node(cache: Path) -> None:
 def test_what_is_not_installed_names_the_command(cache: Path) -> None:
     with pytest.raises(HarnessError, match="run openforge harness install mini"):
         harness("mini").launch(REQUEST)
+
+
+def test_programs_of_the_machine_name_their_packages(tmp_path: Path) -> None:
+    programs = '[debian]\nno-such-one = "one"\n"/no/such/two" = "two"\nno-such-three = "one"\n"/bin/sh" = "dash"\n'
+    write(tmp_path, OWN + programs)
+    with pytest.raises(HarnessError, match=r"mine needs .* run apt-get install -y --no-install-recommends one two$"):
+        harness("mine", str(tmp_path)).launch(REQUEST)
+
+
+def test_settings_are_numbers_or_texts_of_the_task(tmp_path: Path) -> None:
+    table = '[settings]\nnumber = { default = 3, minimum = 2 }\ntext = { default = "", minimum = 1 }\n'
+    write(tmp_path, OWN.replace("[env]", '[env]\nN = "{number} {text}"') + table)
+
+    def n(**metadata: object) -> str:
+        return harness("mine", str(tmp_path)).launch(replace(REQUEST, metadata=metadata)).env["N"]
+
+    assert (n(text="a"), n(text="b", number=2)) == ("3 a", "2 b")
+    for bad in (1, True, "4", None, [2]):
+        with pytest.raises(HarnessError, match=r"metadata\.number is .*; expected a whole number from 2"):
+            n(text="a", number=bad)
+    for worse in ("", 1, None, ["a"]):
+        with pytest.raises(HarnessError, match=r"metadata\.text is .*; expected a text of at least 1 characters"):
+            n(text=worse)
+    with pytest.raises(HarnessError, match=r"metadata\.text is ''"):
+        n()
 
 
 def test_an_instruction_too_long_for_an_argument_is_refused(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_arguments_are_the_harness_own_text() -> None:
 @pytest.mark.parametrize(
     ("sent_back", "written"),
     [
-        ({"__unparsedToolInput": {"raw": '{"command": "é', "len": 15}}, '{"command": "é'),
+        ({"__unparsedToolInput": {"raw": '{"command": "é😀', "len": 16}}, '{"command": "é😀'),
         ({"__unparsedToolInput": {"raw": '{"comm', "len": 9000}}, '{"__unparsedToolInput":{"raw":"{\\"comm","len":9000}}'),
         ({"__unparsedToolInput": 1}, '{"__unparsedToolInput":1}'),
         ([1], "[1]"),
@@ -193,6 +193,18 @@ def test_hosted_tools_are_left_out_with_their_choice() -> None:
     forced = {"type": "tool", "name": "web_search"}
     assert fields(tools=[search], tool_choice=forced) == {}
     assert fields(tools=[search, BASH], tool_choice=forced) == {"tools": [OFFERED]}
+
+
+def test_tools_that_are_searched_for_are_offered_once_they_are_found() -> None:
+    deferred = [BASH | {"defer_loading": True}, {"name": "Other", "input_schema": SCHEMA, "defer_loading": True}]
+    search = {"name": "ToolSearch", "input_schema": SCHEMA}
+    found = {"role": "user", "content": [result([{"type": "tool_reference", "tool_name": "Bash"}])]}
+    assert [t["function"]["name"] for t in fields(tools=[search, *deferred])["tools"]] == ["ToolSearch"]
+    assert [t["function"]["name"] for t in fields(tools=[search, *deferred], messages=[found])["tools"]] == [
+        "ToolSearch",
+        "Bash",
+    ]
+    assert messages(found) == [{"role": "tool", "content": "Bash", "tool_call_id": "toolu_1"}]
 
 
 @pytest.mark.parametrize("where", ["output_config", "output_format"])

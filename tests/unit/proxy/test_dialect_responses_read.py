@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.proxy.dialects.arguments import as_object
 from services.proxy.dialects.base import Target
+from services.proxy.dialects.responses_sealed import seal
 from services.proxy.errors import Refused
 from tests.unit.proxy.responses_client import AGENTS, DIALECT, PATCH, PATH, SEARCH, SHELL, field, messages, read
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
-SEEN = {"type": "image_url", "image_url": {"url": IMAGE, "detail": "high"}}
+SEEN = {"type": "image_url", "image_url": {"url": IMAGE}}
 
 
 def text(role: str, *parts: str) -> dict[str, Any]:
@@ -61,9 +63,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
     )  # fmt: skip
     assert messages(turn) == [
         {"role": "system", "content": "You are a coding agent."},
-        {"role": "system", "content": [
-            {"type": "text", "text": "<permissions instructions>"}, {"type": "text", "text": "<skills>"},
-        ]},
+        {"role": "system", "content": "<permissions instructions>\n<skills>"},
         {"role": "user", "content": "<environment_context>"},
         {"role": "user", "content": "fix it"},
         {"role": "assistant", "content": "Looking.", "reasoning": "look", "tool_calls": [
@@ -92,7 +92,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
         ([{"role": "user", "content": [
             {"type": "input_text", "text": "what is it?"}, {"type": "input_image", "image_url": IMAGE, "detail": "original"},
         ]}], [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, SEEN]}]),
-        ([text("assistant", "one ", "two")], [{"role": "assistant", "content": "one two"}]),
+        ([text("assistant", "one "), text("assistant", "two")], [{"role": "assistant", "content": "one two"}]),
         ([text("assistant", "a"), call("c1", "f", "{}"), text("assistant", "b")],
          [{"role": "assistant", "content": "ab", "tool_calls": [called("c1", "f", "{}")]}]),
         ([text("assistant", "a"), text("user", "u"), text("assistant", "b")],
@@ -101,8 +101,7 @@ def test_the_request_of_codex_is_one_conversation() -> None:
          [{"role": "assistant", "content": "", "tool_calls": [called("c1", "f", '{"broken')]},
           {"role": "tool", "tool_call_id": "c1", "content": "no JSON"}]),
         ([output("c1", [{"type": "input_text", "text": "one"}, {"type": "input_text", "text": "two"}])],
-         [{"role": "tool", "tool_call_id": "c1",
-           "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}]),
+         [{"role": "tool", "tool_call_id": "c1", "content": "one\ntwo"}]),
         ([{"type": "reasoning", "summary": [], "content": [
             {"type": "reasoning_text", "text": "raw"}], "encrypted_content": "gAAAAA"}, text("assistant", "a")],
          [{"role": "assistant", "content": "a", "reasoning": "raw"}]),
@@ -110,6 +109,11 @@ def test_the_request_of_codex_is_one_conversation() -> None:
 )  # fmt: skip
 def test_items_as_messages(items: Any, expected: list[dict[str, Any]]) -> None:
     assert messages(read(items)) == expected
+
+
+def test_sealed_reasoning_is_exact_whatever_the_harness_made_of_what_it_shows() -> None:
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": seal(" hm\n")}
+    assert messages(read([item])) == [{"role": "assistant", "content": "", "reasoning": " hm\n"}]
 
 
 def test_images_of_tools_follow_in_a_user_message_after_the_last_output() -> None:
@@ -134,7 +138,7 @@ def test_images_of_tools_follow_in_a_user_message_after_the_last_output() -> Non
 
 def test_images_at_the_end_are_not_lost() -> None:
     turn = read([call("c1", "f", "{}"), output("c1", [{"type": "input_image", "image_url": IMAGE}])])
-    assert messages(turn)[-1] == {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]}
+    assert messages(turn)[-1] == {"role": "user", "content": [SEEN]}
 
 
 def test_tools_as_functions() -> None:
@@ -157,9 +161,10 @@ def test_tools_in_the_input_are_offered_like_those_of_the_request() -> None:
 
 def test_a_search_for_tools_is_a_function_and_what_it_finds_is_offered() -> None:
     searched = {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "agents"}}
+    again = {**searched, "call_id": "c2", "arguments": msgspec.json.decode(as_object('{"broken'))}
     found = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "tools": [AGENTS]}
     nothing = {"type": "tool_search_output", "call_id": "c2", "execution": "client", "tools": []}
-    turn = read([searched, found, {**searched, "call_id": "c2", "arguments": '{"broken'}, nothing], tools=[SEARCH])
+    turn = read([searched, found, again, nothing], tools=[SEARCH])
     assert [t["function"]["name"] for t in field(turn, "tools")] == ["tool_search", "agents__spawn", "agents__wait"]
     assert messages(turn) == [
         {"role": "assistant", "content": "", "tool_calls": [called("c1", "tool_search", '{"query":"agents"}')]},
@@ -217,7 +222,7 @@ def test_sampling_parameters_are_noted_and_not_sent() -> None:
 
 
 def test_harmless_fields_are_ignored() -> None:
-    ignored = {
+    ignored: dict[str, Any] = {
         "store": True, "metadata": {"a": "b"}, "user": "u", "safety_identifier": "s", "service_tier": "auto", "include": [],
         "prompt_cache_key": "k", "prompt_cache_retention": "24h", "truncation": "auto", "context_management": [],
         "client_metadata": {}, "stream_options": {"include_obfuscation": False}, "max_tool_calls": 3, "background": False,
@@ -243,6 +248,9 @@ def test_harmless_fields_are_ignored() -> None:
         ({"input": [{"role": "assistant", "content": [{"type": "input_image", "image_url": IMAGE}]}]}, "image"),
         ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAAAA"}]}, "encrypted_content"),
         ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "openforge:%%"}]}, "encrypted_content"),
+        ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "call_id"),
+        ({"input": [{"type": "function_call", "call_id": "c", "arguments": "{}"}]}, "name"),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "call_id"),
         ({"input": []}, "input"),
         ({"input": 5}, "input"),
         ({"input": "hi", "max_output_tokens": 0}, "max_output_tokens"),

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.proxy.dialects.arguments import as_object
 from services.proxy.dialects.base import Delta, ToolCall, ToolDelta
 from services.proxy.errors import Refused, bad_request, unavailable
 from tests.unit.proxy.responses_client import (
@@ -131,12 +132,17 @@ def test_content_after_a_call_is_a_second_message() -> None:
     assert done.texts == ["a", "{}", "b"]
 
 
-@pytest.mark.parametrize("late", [ToolDelta(0, arguments="}"), ToolDelta(1, arguments="}")])
-def test_an_engine_that_goes_back_to_an_ended_call_is_refused(late: ToolDelta) -> None:
+@pytest.mark.parametrize(
+    ("between", "late"),
+    [
+        (Delta(tools=(ToolDelta(1, "c2", "shell", "{"),)), ToolDelta(0, arguments="}")),
+        (Delta(content="and"), ToolDelta(0, arguments="}")),
+    ],
+)
+def test_an_engine_that_goes_back_to_an_ended_call_is_refused(between: Delta, late: ToolDelta) -> None:
     writer = DIALECT.writer(TURN, "r-1", 0)
     writer.add(Delta(tools=(ToolDelta(0, "c1", "shell", "{"),)))
-    writer.add(Delta(tools=(ToolDelta(1, "c2", "shell", "{"),)))
-    writer.add(Delta(content="and"))
+    writer.add(between)
     with pytest.raises(Refused, match="went back"):
         writer.add(Delta(tools=(late,)))
 
@@ -148,15 +154,13 @@ def test_arguments_that_are_no_wrapped_text_reach_a_custom_tool_as_they_are() ->
         assert item["input"] == arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given"), [('{\n "query": "x"\n}', {"query": "x"}), ('{"query', '{"query'), ("[1]", "[1]"), ("", "")]
-)
-def test_a_search_for_tools_gives_its_arguments_as_an_object(arguments: str, given: Any) -> None:
+@pytest.mark.parametrize("arguments", ['{\n "query": "x"\n}', '{"query', "[1]"])
+def test_a_search_for_tools_gives_its_arguments_as_an_object(arguments: str) -> None:
     whole = reply(calls=[ToolCall("c1", "tool_search", arguments)])
     (item,) = assemble(streamed(TURN, deltas(whole), whole)).items
     assert item == {
         "type": "tool_search_call", "id": "tsc_r-1_0", "call_id": "c1", "execution": "client", "status": "completed",
-        "arguments": given,
+        "arguments": msgspec.json.decode(as_object(arguments)),
     }  # fmt: skip
 
 
@@ -185,7 +189,7 @@ def test_error_bodies(error: Refused, kind: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Refused(400, "context_length_exceeded", "too long"), "context_length_exceeded"),  # codex compacts
+        (Refused(400, "context_length_exceeded", "too long"), "context_length_exceeded"),  # codex says that its context is full
         (unavailable("updating"), "server_error"),  # codex tries again
         (Refused(429, "busy", "later"), "rate_limit_exceeded"),  # codex tries again
         (bad_request("no"), "invalid_prompt"),  # codex gives up

@@ -35,6 +35,7 @@ SAME = [
     (text("assistant", ""), text("assistant", None)),
     (call('{"a": 1.0, "b": "\\u00e4"}'), call('{"b":"ä","a":1}', call_id="2")),
     (call("{broken "), call("{broken")),
+    (call(""), call("{}")),
 ]
 DIFFERENT = [
     (text("user", "hi"), text("user", "hi ")),

@@ -1,0 +1,5 @@
+#!/bin/sh
+# 1 when the form got the word of the day.
+logs=${LOGS_DIR:-/logs}/verifier
+mkdir -p "$logs"
+if [ "$(cat answer.txt)" = heron ]; then echo 1; else echo 0; fi > "$logs/reward.txt"

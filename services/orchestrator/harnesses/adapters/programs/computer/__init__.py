@@ -1,0 +1,1 @@
+"""A computer-use agent: sees a screen, moves a mouse, presses keys. Standard library, Xvfb and xdotool."""

@@ -1,0 +1,150 @@
+"""The computer-use agent and browser-use complete recorded rollouts of their example tasks, on a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.orchestrator.harnesses import Request, harness
+from services.orchestrator.harnesses.adapter import load
+from services.orchestrator.harnesses.library import adapter_file
+from shared.errors import HarnessError
+from shared.events import CallRecorded, RolloutFinished, RolloutStart
+from shared.subjects import tap_pattern
+from tests.e2e.stacks import REPO, LiveStack, live_stack, write_config
+from tests.e2e.workbench import Workbench
+from tests.engine import bytes_tokenizer as tokenizer
+from tests.engine.script import Call, Rule, Script
+
+pytestmark = pytest.mark.real
+
+COMPUTER_TASK = REPO / "examples" / "computer" / "tasks" / "copy-the-word"
+BROWSER_TASK = REPO / "examples" / "browser" / "tasks" / "copy-the-word"
+TK = "the form needs Python's Tk: apt-get install -y --no-install-recommends python3-tk"
+REQUEST = Request("http://127.0.0.1:9/run/s", "s", "policy", 4096, "Do it.", "/home/agent", "/logs", "/app", {"start": "true"})
+
+
+def missing(reason: str) -> None:
+    """Skips a test, or fails it where everything ought to be there."""
+    pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+
+
+def need(name: str) -> None:
+    """The harness's programs must be there."""
+    try:
+        harness(name).launch(REQUEST)
+    except HarnessError as e:
+        missing(str(e))
+
+
+def need_tk() -> None:
+    if subprocess.run(["/usr/bin/python3", "-c", "import tkinter"], capture_output=True, check=False).returncode:
+        missing(TK)
+
+
+async def run(stack: LiveStack, task: Path, name: str) -> tuple[RolloutFinished, list[CallRecorded]]:
+    """One rollout: its outcome, and its calls in order."""
+    run_id, calls = stack.config.run.id, []
+    tap = stack.bus.tap(tap_pattern("evt", run_id))
+    started = RolloutStart(
+        run_id=run_id, rollout_id="r", group_id="g", group_size=1, purpose="eval", task_dir=str(task), harness=name
+    )
+    next_message = asyncio.ensure_future(anext(tap))
+    await stack.bus.publish(started)
+    async with asyncio.timeout(110):
+        while not isinstance(message := (await next_message).message, RolloutFinished):
+            if isinstance(message, CallRecorded):
+                calls.append(message)
+            next_message = asyncio.ensure_future(anext(tap))
+    return message, sorted(calls, key=lambda call: call.seq)
+
+
+def prompt_delta(call: CallRecorded) -> list[int]:
+    return list(memoryview(call.prompt_delta).cast("I"))
+
+
+def agent_log(stack: LiveStack) -> str:
+    return "".join(file.read_text(errors="replace") for file in stack.folder.glob("rollouts/*/agent.log"))
+
+
+def computer(**arguments: Any) -> list[Call]:
+    return [Call(name="computer", arguments=arguments)]
+
+
+FORM = [
+    computer(action="click", x=280, y=165),
+    computer(action="type", text="heron"),
+    computer(action="click", x=4000, y=210),
+    computer(action="click", x=400, y=210),
+    computer(action="done"),
+]
+
+
+async def test_the_computer_agent_completes_a_recorded_rollout(tmp_path: Path) -> None:
+    need("computer")
+    need_tk()
+    script = Script(rules=[Rule(calls=[i], tool_calls=calls) for i, calls in enumerate(FORM, 1)])
+    async with live_stack(write_config(tmp_path, script=script, max_model_len=32768)) as stack:
+        outcome, calls = await run(stack, COMPUTER_TASK, "computer")
+        log = agent_log(stack)
+    assert outcome.reward == 1, log
+    assert [call.seq for call in calls] == [1, 2, 3, 4, 5]
+    assert [call.parent_status for call in calls] == ["root"] + ["extends"] * 4
+    for call in calls:  # each brings one more screenshot
+        assert prompt_delta(call).count(tokenizer.IMAGE) == tokenizer.IMAGE_TOKENS
+    assert "x must be a whole number from 0 to 1023" in tokenizer.decode(prompt_delta(calls[3]))
+
+
+def answer(*actions: dict[str, Any]) -> str:
+    """What browser-use expects a model to say."""
+    thought = {"thinking": "", "evaluation_previous_goal": "", "memory": "", "next_goal": ""}
+    return msgspec.json.encode(thought | {"action": actions}).decode()
+
+
+VERDICT = msgspec.json.encode({"reasoning": "", "verdict": True, "failure_reason": ""}).decode()
+SITE = [
+    Rule(calls=[1], text=answer({"navigate": {"url": "http://site.test/notes.html", "new_tab": False}})),
+    Rule(calls=[2], text=answer({"navigate": {"url": "http://site.test/", "new_tab": False}})),
+    Rule(
+        calls=[3], find=r"(?s)\[(\d+)\]<input .*\[(\d+)\]<button",
+        text=answer({"input": {"index": "I", "text": "heron"}}, {"click": {"index": "B"}})
+        .replace('"I"', r"\1").replace('"B"', r"\2"),
+    ),
+    Rule(calls=[4], text=answer({"done": {"text": "sent", "success": True}})),
+    Rule(calls=[5], text=VERDICT),
+]  # fmt: skip
+
+
+async def test_browser_use_completes_a_recorded_rollout(tmp_path: Path) -> None:
+    need("browser-use")
+    async with live_stack(write_config(tmp_path, script=Script(rules=SITE), max_model_len=131072)) as stack:
+        outcome, calls = await run(stack, BROWSER_TASK, "browser-use")
+        log = agent_log(stack)
+    assert outcome.reward == 1, log
+    assert "/run/" not in log  # what follows in addresses is the rollout's secret
+    assert [call.seq for call in calls] == [1, 2, 3, 4, 5]
+    assert not any(call.constrained for call in calls)
+    prompts = [prompt_delta(call) for call in calls]
+    assert all(tokenizer.IMAGE in prompt for prompt in prompts[1:])
+    assert "The word of the day is" in tokenizer.decode(prompts[1])
+    (judge,) = load(adapter_file("browser-use")).roles
+    systems = [tokenizer.decode(prompt).removeprefix("system\n") for prompt in prompts]
+    assert [bool(re.search(judge.system, text)) for text in systems] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("task", [COMPUTER_TASK, BROWSER_TASK], ids=["computer", "browser"])
+def test_a_task_is_worth_nothing_until_it_is_solved(task: Path, tmp_path: Path) -> None:
+    if task == COMPUTER_TASK:
+        need("computer")
+        need_tk()
+    bench = Workbench(task, tmp_path)
+    assert bench.score() == "0\n"
+    bench.run("solution/solve.sh")
+    assert bench.score() == "1\n"
