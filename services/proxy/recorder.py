@@ -72,6 +72,9 @@ class _Ids:
     digest: str
 
 
+_NO_IDS = _Ids(None, b"", b"", 0, digest_packed(b""))
+
+
 class Recorder:
     """Publishes records.
 
@@ -90,6 +93,7 @@ class Recorder:
         self._stops = stops
         self._run_id = config.run.id
         self._engine = config.engine.url
+        self._exact = config.proxy.mode != "teacher"
         self._max_model_len = config.engine.max_model_len
         self._placeholders = placeholder_tokens(config.engine.model)
 
@@ -102,8 +106,9 @@ class Recorder:
         StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
-        call.answer.check()
-        ids, completion = _resolve(call), _pack(call.answer.completion)
+        if self._exact:
+            call.answer.check()
+        ids, completion = _resolve(call) if self._exact else _NO_IDS, _pack(call.answer.completion)
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
@@ -149,6 +154,7 @@ class Recorder:
         tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
         prompt, begun, meta = call.prompt, call.begun, call.meta
         extends = ids.parent is not None
+        moves = self._exact and prompt.parent is not None and ids.parent != prompt.parent
         return CallRecorded(
             run_id=self._run_id,
             rollout_id=meta.rollout_id,
@@ -168,7 +174,7 @@ class Recorder:
             prompt_delta=ids.delta,
             prompt_digest=ids.digest,
             spliced=bool(prompt.spliced),
-            fork=prompt.fork or ("template_moves" if prompt.parent is not None and ids.parent != prompt.parent else ""),
+            fork=prompt.fork or ("template_moves" if moves else ""),
             messages=call.turn.messages[prompt.kept :],
             messages_from=prompt.parent.seq if prompt.parent else None,
             tools=_NO_TOOLS if tools_digest in call.session.tools else tools,
@@ -188,6 +194,7 @@ class Recorder:
             streamed=call.turn.stream,
             latency_s=latency_s,
             reply=_message_of(reply),
+            tokens=self._exact,
         )
 
 

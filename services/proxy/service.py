@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,6 +24,7 @@ from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
 from services.proxy.stops import Stops
+from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
@@ -71,7 +73,7 @@ class ProxyService:
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
-        ConfigError: the control key is empty.
+        ConfigError: the control key is empty, or a teacher's is not there.
     """
 
     def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, control_key: str) -> None:
@@ -80,7 +82,7 @@ class ProxyService:
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
-        self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
+        self._engine = _engine(config)
         book = Book()
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
@@ -144,6 +146,16 @@ class ProxyService:
                 await self._sessions.heartbeat(self.proxy_id)
             except StoreUnavailable as e:
                 log.warning("heartbeat failed: %s", e)
+
+
+def _engine(config: Config) -> Engine:
+    engine, timeout_s = config.engine, config.proxy.call_timeout_s
+    if config.proxy.mode != "teacher":
+        return Engine(engine.url, engine.served_name, timeout_s)
+    key = os.environ.get(engine.key_env, "") if engine.key_env else ""
+    if engine.key_env and not key:
+        raise ConfigError(f"engine.key_env: the environment variable {engine.key_env} is not set; put the teacher's key there")
+    return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)
 
 
 def _server_config(app: object, config: Config) -> uvicorn.Config:

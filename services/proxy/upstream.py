@@ -11,6 +11,7 @@ import msgspec
 
 from services.proxy.answer import error_words
 from services.proxy.errors import EngineRefused, broken, unavailable
+from services.proxy.teacher import Teacher
 from shared.errors import EngineError
 
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
@@ -43,10 +44,15 @@ class Engine:
         url: its base URL.
         name: model name that it answers to.
         timeout_s: how long one call may take.
+        teacher: what it speaks if it is no vLLM but a teacher.
+        key: of the teacher; may be empty.
     """
 
-    def __init__(self, url: str, name: str, timeout_s: float) -> None:
+    def __init__(self, url: str, name: str, timeout_s: float, teacher: Teacher | None = None, key: str = "") -> None:
         self.url = url.rstrip("/")
+        self.teacher = teacher
+        self._path = "/v1/chat/completions" if teacher is None else teacher.path
+        self._headers = {} if teacher is None else teacher.headers(key)
         self._name = name
         self._timeout_s = timeout_s
         self._http: aiohttp.ClientSession | None = None
@@ -56,7 +62,7 @@ class Engine:
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_S),
-            headers={"content-type": "application/json", "accept-encoding": "identity"},
+            headers={"content-type": "application/json", "accept-encoding": "identity", **self._headers},
         )
 
     async def stop(self) -> None:
@@ -73,7 +79,7 @@ class Engine:
             EngineRefused: 4xx.
             Refused: 502 or 503, the engine failed, is not there, broke off, or took longer than it may.
         """
-        async with self._post("/v1/chat/completions", body) as response:
+        async with self._post(self._path, body) as response:
             yield response.content
 
     async def tokenize(
@@ -114,8 +120,10 @@ class Engine:
             return False
 
     async def check(self) -> None:
-        """Raises EngineError unless the engine says that it can serve."""
+        """Raises EngineError unless the engine says that it can serve; a teacher has no route to ask."""
         assert self._http is not None, "call start() first"
+        if self.teacher is not None:
+            return
         try:
             async with self._http.get(f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=_CONNECT_S)) as response:
                 if response.status == 200:
