@@ -70,11 +70,11 @@ def check_teacher(config: Config) -> None:
 
 
 def check_trainable(config: Config) -> None:
-    """Raises ConfigError when the calls that the proxy records could not be trained on."""
-    if config.proxy.mode == "teacher" and config.trainer.steps:
+    """Raises ConfigError when the calls that the proxy records could not be trained on, nor weights be loaded."""
+    if config.proxy.mode == "teacher":
         raise ConfigError(
-            "a teacher's calls are recorded as text, without the token ids that RL trains on; pass --set trainer.steps=0 to "
-            "score the teacher, or --set proxy.mode=splice to train a model that vLLM serves"
+            'proxy.mode = "teacher": calls are recorded as text, without the token ids that RL trains on; score a teacher with '
+            "`openforge rollout TASK_DIR --config CONFIG`, or pass --set proxy.mode=splice to train a model that vLLM serves"
         )
 
 

@@ -103,12 +103,13 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
-        StoreUnavailable: the store did not take an image.
+            StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
+        ids, completion = _NO_IDS, b""
         if self._exact:
             call.answer.check()
-        ids, completion = _resolve(call) if self._exact else _NO_IDS, _pack(call.answer.completion)
+            ids, completion = _resolve(call), _pack(call.answer.completion)
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)

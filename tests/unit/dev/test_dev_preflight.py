@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from services.dev.preflight import check_teacher, check_trainable
-from shared.config import Config, EngineConfig, ProxyConfig, TrainerConfig
+from shared.config import Config, EngineConfig, ProxyConfig
 from shared.errors import ConfigError
 
 
-def config(steps: int = 0, **engine: Any) -> Config:
-    return Config(engine=EngineConfig(**engine), proxy=ProxyConfig(mode="teacher"), trainer=TrainerConfig(steps=steps))
+def config(**engine: Any) -> Config:
+    return Config(engine=EngineConfig(**engine), proxy=ProxyConfig(mode="teacher"))
 
 
-def test_a_teacher_is_scored_and_not_trained_on() -> None:
-    check_trainable(config(steps=0))
-    with pytest.raises(ConfigError, match=r"trainer\.steps=0"):
-        check_trainable(config(steps=1))
+def test_a_teacher_is_not_trained_on() -> None:
+    check_trainable(Config())
+    with pytest.raises(ConfigError, match="openforge rollout"):
+        check_trainable(config())
 
 
 def test_a_teacher_needs_an_address_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
