@@ -21,10 +21,10 @@ async def make_world(scripted_engine: ScriptedEngine) -> AsyncIterator[MakeWorld
     """Makes a world whose `ProxyConfig` has the given settings; at most one a test."""
     made: list[World] = []
 
-    async def make(engine_url: str = "", **settings: Any) -> World:
+    async def make(engine_url: str = "", engine: EngineConfig | None = None, **settings: Any) -> World:
         config = Config(
             run=RunConfig(id="run1"),
-            engine=EngineConfig(url=engine_url or scripted_engine.url),
+            engine=engine or EngineConfig(url=engine_url or scripted_engine.url),
             proxy=ProxyConfig(**{"drain_s": 1.0, "hold_s": 0.3} | settings),
         )
         store = fakeredis.FakeAsyncRedis()

@@ -165,3 +165,12 @@ async def test_models_are_listed(world: World) -> None:
     for url in (f"{base}/v1/models", f"{world.proxy.url}/v1/models"):
         async with world.http.get(url) as response:
             assert [m["id"] for m in (await response.json())["data"]] == ["policy"]
+
+
+async def test_a_whole_reply_says_everything_once(world: World) -> None:
+    said = {"model": "m", "input": "DO: ls", "tools": [{"type": "function", "name": "bash", "parameters": {"type": "object"}}]}
+    async with world.http.post(f"{await world.open()}/v1/responses", json=said) as response:
+        output = (await response.json())["output"]
+    [record] = world.records
+    calls = [item["arguments"] for item in output if item["type"] == "function_call"]
+    assert calls == [c["function"]["arguments"] for c in record.reply["tool_calls"]] != []
