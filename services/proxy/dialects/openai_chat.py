@@ -103,8 +103,8 @@ class OpenAIChat:
         return orjson.dumps({"error": {"message": str(error), "type": kind, "param": None, "code": error.kind}})
 
     def error_event(self, error: Refused) -> bytes:
-        """The error body as one event; no `[DONE]` follows."""
-        return b"data: " + self.error(error) + b"\n\n"
+        """Nothing: clients take a reported error for final, but try again when the connection breaks."""
+        return b""
 
 
 class ChatWriter:

@@ -152,7 +152,10 @@ async def test_what_is_held_for_too_long_ends_in_an_error_of_its_api(
         with pytest.raises(aiohttp.ClientPayloadError):
             async for piece in response.content.iter_any():
                 seen += piece
-    assert "proxy.hold_s" in error_event_of(api, seen)
+    if api == "openai.chat":  # its clients would take an error for final
+        assert b"error" not in seen
+    else:
+        assert "proxy.hold_s" in error_event_of(api, seen)
     assert ENDS[api] not in seen
     async with world.http.post(base + route(api), json=asked(api, "hi")) as response:
         assert (response.status, response.headers["retry-after"]) == (503, "1")
