@@ -14,7 +14,6 @@ from services.proxy.recorder import Call
 from services.proxy.sse import SseSplitter, event_data
 from services.proxy.upstream import Engine
 
-
 _DONE = b"data: [DONE]\n\n"
 """Clients wait for it: it is sent even if the engine left it out. Of an event that the engine did not end, nothing is sent."""
 

@@ -21,7 +21,10 @@ Json = dict[str, Any]
 Way = tuple[Any, ...]
 _LIMIT_S = 5.0
 fuzzed = settings(
-    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # without shrinking: what fails says which request it was
 
 texts = st.text(st.characters(), max_size=8)
@@ -123,14 +126,20 @@ names = st.sampled_from(
         b"user-agent", b"anthropic-beta", b"session_id", b"x-claude-code-session-id", b"content-encoding", b"cookie", b"te",
     ]
 )  # fmt: skip
-odd_values = visible | st.sampled_from([b"Bearer", b"Bearer ", b"bearer  x", b"Basic eDp5", b"100-continue", b"websocket", b"x" * 9000])
+odd_values = visible | st.sampled_from(
+    [b"Bearer", b"Bearer ", b"bearer  x", b"Basic eDp5", b"100-continue", b"websocket", b"x" * 9000]
+)
 headers = st.lists(st.tuples(names, odd_values), max_size=5)
 odd_paths = st.one_of(
-    st.sampled_from([*ROUTES.values(), "/v1beta/models/a%2Fb:generateContent", "/v1/models", "/api/hello", "/", "*", "//", "/run"]),
+    st.sampled_from(
+        [*ROUTES.values(), "/v1beta/models/a%2Fb:generateContent", "/v1/models", "/api/hello", "/", "*", "//", "/run"]
+    ),
     texts.map(lambda t: "/" + quote(t.encode(errors="replace"))),
     st.tuples(st.sampled_from(sorted(ROUTES.values())), texts).map(lambda p: p[0] + quote(p[1].encode(errors="replace"))),
 )
-queries = st.one_of(st.just(""), texts.map(lambda t: "?" + quote(t.encode(errors="replace"), safe="=&;%")), st.just("?key=%ff&key="))
+queries = st.one_of(
+    st.just(""), texts.map(lambda t: "?" + quote(t.encode(errors="replace"), safe="=&;%")), st.just("?key=%ff&key=")
+)
 methods = st.sampled_from(["POST", "POST", "POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"])
 heads = st.tuples(methods, st.booleans(), odd_paths, queries, headers)
 

@@ -34,9 +34,7 @@ async def successor(world: World, base: str) -> AsyncIterator[str]:
         ("something new", None, "new_context"), ("a changed history", None, "history_rewritten"),
     ],
 )  # fmt: skip
-async def test_a_new_proxy_tells_retries_from_forks(
-    make_world: MakeWorld, asked: str, parent: int | None, fork: str
-) -> None:
+async def test_a_new_proxy_tells_retries_from_forks(make_world: MakeWorld, asked: str, parent: int | None, fork: str) -> None:
     world = await make_world(mode="splice")
     base = await world.open()
     messages = [dict(FIRST)]

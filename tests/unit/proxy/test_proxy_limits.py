@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.proxy.door import MAX_HEAD
-from tests.unit.proxy.world import MakeWorld, World, body
 from tests.unit.proxy.wires import ROUTES, Wire, error_of
+from tests.unit.proxy.world import MakeWorld, World, body
 
 
 @pytest.mark.parametrize("api", ROUTES)

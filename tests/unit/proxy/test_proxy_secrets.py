@@ -27,7 +27,9 @@ async def ask(world: World, carrier: str, secret: str, api: str, *, stream: bool
     path = (filled if carrier == "path" else "") + route(api, stream=stream)
     query = f"{'&' if '?' in path else '?'}{filled}" if carrier == "query" else ""
     headers: Mapping[str, str] = {} if carrier in ("path", "query") else {carrier: filled}
-    async with world.http.post(world.proxy.url + path + query, json=asked(api, "hi", stream=stream), headers=headers) as response:
+    async with world.http.post(
+        world.proxy.url + path + query, json=asked(api, "hi", stream=stream), headers=headers
+    ) as response:
         return response.status, await response.read()
 
 
@@ -36,9 +38,7 @@ async def secret_of(world: World, session_id: str) -> str:
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-async def test_a_secret_is_in_no_log_no_record_and_no_tap(
-    world: World, carrier: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_secret_is_in_no_log_no_record_and_no_tap(world: World, carrier: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     taps: list[bytes] = []
     tapping = asyncio.create_task(_tap(world, taps))

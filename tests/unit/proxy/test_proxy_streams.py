@@ -81,8 +81,8 @@ class Stream:
 
 SPOILT = [
     b'{"choices":[{"delta":{"content":"x"},"token_ids":["x"]}]}', b'{"choices":[{"delta":{"content":7}}]}', b"{not json",
-    b'{"choices":[{"delta":{"content":"\xff\xfe"}}]}', b'{"choices":7}', b'{"choices":[{"delta":{"content":"x"},"token_ids":[1]}]}',
-    b"[" * 5000,
+    b'{"choices":[{"delta":{"content":"\xff\xfe"}}]}', b'{"choices":7}',
+    b'{"choices":[{"delta":{"content":"x"},"token_ids":[1]}]}', b"[" * 5000,
 ]  # fmt: skip
 """Events that cannot be recorded exactly: not JSON, of a wrong shape, tokens without log-probs."""
 
@@ -100,7 +100,9 @@ def streams(draw: st.DrawFn) -> Stream:
         at = draw(st.integers(0, len(said) - 1))
         said.insert(at, b'{"error":{"message":"failed"}}')
         expected = "cut" if at > 1 else "errored"
-    worded = [draw(st.sampled_from([b"data: ", b"data:", b"event: x\ndata: ", b"id: 1\ndata: "])) + one + end + blank for one in said]
+    worded = [
+        draw(st.sampled_from([b"data: ", b"data:", b"event: x\ndata: ", b"id: 1\ndata: "])) + one + end + blank for one in said
+    ]
     if kind == "broken off":
         kept = draw(st.integers(0, len(worded) - 1))
         expected = "cut" if kept > 1 else "errored"
