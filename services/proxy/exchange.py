@@ -14,6 +14,9 @@ from services.proxy.sse import SseSplitter, event_data
 from services.proxy.teacher import Chunks
 from services.proxy.upstream import Engine
 
+_DONE = b"data: [DONE]\n\n"
+"""Clients wait for it: it is sent even if the engine left it out. Of an event that the engine did not end, nothing is sent."""
+
 
 class Exchange(Protocol):
     """One reply."""
@@ -97,7 +100,7 @@ class Passed(_Base):
                 await self._client.send(bytes(now))
         if answer.finish_reason is None:
             raise broken("the engine's stream ended before its reply did")
-        self._tail = bytes(tail) + splitter.rest
+        self._tail = bytes(tail) if _DONE.strip() in tail else bytes(tail) + _DONE
 
 
 class Worded(_Base):
