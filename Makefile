@@ -1,17 +1,19 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check conformance mini bench-gateway clean
+.PHONY: help setup demo test test-harnesses test-fast check conformance mini bench-gateway clean
 
 SEED ?= 0
 REWARD ?= verifier
 MODE ?= record
 STEPS ?=
+PROGRAMS ?= mini claude codex pi browser-use
+CONFORM ?= claude,codex,pi,mini
 ARGS ?=
 BIN := .venv/bin
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
@@ -19,8 +21,13 @@ setup: ## make .venv with everything pinned; again: only after a pin changed
 demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=10 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
-test: setup mini check ## checks and all tests, with real engines and servers
-	@$(BIN)/python -m pytest
+test: setup mini check ## checks and tests, with real engines and servers
+	@$(BIN)/python -m pytest -m "not harness"
+
+test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
+	@$(BIN)/openforge harness install $(PROGRAMS)
+	@$(BIN)/python -m pytest -m harness
+	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
 test-fast: setup ## unit tests only, under a minute
 	@$(BIN)/python -m pytest tests/unit -m "not real and not slow"
@@ -35,9 +42,9 @@ check: setup ## lint, format, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# Without these harnesses their tests skip, each by name.
+# Without this harness its tests skip, each by name.
 mini: setup
-	@$(BIN)/openforge harness install mini browser-use || echo "not all harnesses could be installed; their tests will be skipped"
+	@$(BIN)/openforge harness install mini || echo "mini-swe-agent could not be installed; its tests will be skipped"
 
 bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
 	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)

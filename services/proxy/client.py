@@ -31,6 +31,7 @@ class Client:
         self._receive = receive
         self._send = send
         self._left: asyncio.Task[None] | None = None
+        self._working: asyncio.Task[Any] | None = None
 
     async def read(self, limit: int, within_s: float) -> bytes:
         """The request body.
@@ -69,6 +70,7 @@ class Client:
     def watch(self) -> None:
         """Starts to watch for the client's leaving; its body must have been read."""
         self._left = asyncio.create_task(self._until_gone())
+        self._left.add_done_callback(self._interrupt)
 
     @property
     def gone(self) -> bool:
@@ -82,16 +84,19 @@ class Client:
             ClientLeft: it was cancelled.
         """
         assert self._left is not None, "call watch() first"
-        task = asyncio.create_task(work)
+        if self._left.done():
+            work.close()
+            raise _left()
+        task = self._working = asyncio.current_task()
+        assert task is not None, "it is awaited in a task"
         try:
-            await asyncio.wait({task, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            return await work
+        except asyncio.CancelledError:
+            if self._left.done() and task.uncancel() == 0:
+                raise _left() from None
+            raise
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-        if task.cancelled():
-            raise ClientLeft("the client left before its reply was whole")
-        return task.result()
+            self._working = None
 
     async def start(self, status: int, content_type: str, **headers: str) -> None:
         """Sends the status line and headers, once."""
@@ -116,6 +121,14 @@ class Client:
         if self._left is not None:
             self._left.cancel()
 
+    def _interrupt(self, _: asyncio.Task[None]) -> None:
+        if self._working is not None:
+            self._working.cancel()
+
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _left() -> ClientLeft:
+    return ClientLeft("the client left before its reply was whole")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _END = re.compile(rb"\n\r?\n")
+_BLANK = b"\n\n"
 _DATA = b"data:"
 
 
@@ -18,12 +19,13 @@ class SseSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The events that `data` completes, each with the blank line that ends it."""
         self._buffer += data
-        events, start = [], 0
-        while found := _END.search(self._buffer, max(start, self._searched)):
-            events.append(bytes(self._buffer[start : found.end()]))
-            start = self._searched = found.end()
-        del self._buffer[:start]
-        # The end of an event may lie across two pieces: two bytes of it may be here already.
+        if not _END.search(self._buffer, self._searched):
+            # The end of an event may lie across two pieces: two bytes of it may be here already.
+            self._searched = max(0, len(self._buffer) - 2)
+            return []
+        stream = bytes(self._buffer)
+        events = _cut(stream) if b"\r" in stream else [event + _BLANK for event in stream.split(_BLANK)[:-1]]
+        del self._buffer[: sum(map(len, events))]
         self._searched = max(0, len(self._buffer) - 2)
         return events
 
@@ -31,6 +33,15 @@ class SseSplitter:
     def rest(self) -> bytes:
         """Bytes after the last whole event."""
         return bytes(self._buffer)
+
+
+def _cut(stream: bytes) -> list[bytes]:
+    """The whole events of a stream whose lines may end in CR LF, too; JSON holds no bare CR, so that this is rare."""
+    events, start = [], 0
+    for end in _END.finditer(stream):
+        events.append(stream[start : end.end()])
+        start = end.end()
+    return events
 
 
 def event_data(event: bytes) -> bytes:

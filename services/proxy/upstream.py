@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from services.proxy.answer import error_words
-from services.proxy.errors import EngineRefused, broken, unavailable
+from services.proxy.errors import EngineRefused, Refused, broken, unavailable
+from services.proxy.http import Answering, Connections
+from services.proxy.teacher import Teacher
 from shared.errors import EngineError
 
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
@@ -43,29 +45,24 @@ class Engine:
         url: its base URL.
         name: model name that it answers to.
         timeout_s: how long one call may take.
+        teacher: what it speaks if it is no vLLM but a teacher.
+        key: of the teacher; may be empty.
     """
 
-    def __init__(self, url: str, name: str, timeout_s: float) -> None:
+    def __init__(self, url: str, name: str, timeout_s: float, teacher: Teacher | None = None, key: str = "") -> None:
         self.url = url.rstrip("/")
+        self.teacher = teacher
+        self._path = "/v1/chat/completions" if teacher is None else teacher.path
+        headers = {} if teacher is None else teacher.headers(key)
         self._name = name
         self._timeout_s = timeout_s
-        self._http: aiohttp.ClientSession | None = None
-
-    async def start(self) -> None:
-        """Opens the client; connections are made as calls need them, without a limit (the engine queues)."""
-        self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S),
-            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_S),
-            headers={"content-type": "application/json", "accept-encoding": "identity"},
-        )
+        self._http = Connections(self.url, headers, connect_s=_CONNECT_S, keepalive_s=_KEEPALIVE_S)
 
     async def stop(self) -> None:
-        """Closes all connections."""
-        if self._http is not None:
-            await self._http.close()
+        """Closes the connections that nobody uses."""
+        self._http.close()
 
-    @asynccontextmanager
-    async def chat(self, body: bytes) -> AsyncIterator[aiohttp.StreamReader]:
+    def chat(self, body: bytes) -> AbstractAsyncContextManager[Answering]:
         """Sends a chat request and gives its reply's bytes as they come. Leaving the context early drops the connection,
         at which the engine stops sampling.
 
@@ -73,8 +70,7 @@ class Engine:
             EngineRefused: 4xx.
             Refused: 502 or 503, the engine failed, is not there, broke off, or took longer than it may.
         """
-        async with self._post("/v1/chat/completions", body) as response:
-            yield response.content
+        return self._post(self._path, body)
 
     async def tokenize(
         self, messages: Sequence[msgspec.Raw], fields: Mapping[str, msgspec.Raw], *, generation_prompt: bool = True
@@ -114,43 +110,41 @@ class Engine:
             return False
 
     async def check(self) -> None:
-        """Raises EngineError unless the engine says that it can serve."""
-        assert self._http is not None, "call start() first"
+        """Raises EngineError unless the engine says that it can serve; a teacher has no route to ask."""
+        if self.teacher is not None:
+            return
         try:
-            async with self._http.get(f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=_CONNECT_S)) as response:
-                if response.status == 200:
-                    return
-        except (aiohttp.ClientError, TimeoutError):
-            pass
-        raise EngineError(f"{self.url}/health does not answer 200")
+            async with asyncio.timeout(_CONNECT_S):
+                answer = await self._http.ask("GET", "/health")
+                await answer.read()
+        except (Refused, TimeoutError):
+            raise EngineError(f"{self.url}/health does not answer") from None
+        self._http.give_back(answer)
+        if answer.status != 200:
+            raise EngineError(f"{self.url}/health answers {answer.status}, not 200")
 
     @asynccontextmanager
-    async def _post(self, path: str, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
-        assert self._http is not None, "call start() first"
+    async def _post(self, path: str, body: bytes) -> AsyncIterator[Answering]:
         try:
-            async with self._http.post(self.url + path, data=body, allow_redirects=False) as response:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._http.ask("POST", path, body)
                 try:
-                    await _check(response)
-                    yield response
+                    await _check(answer)
+                    yield answer
                 finally:
-                    if not response.content.is_eof():
-                        response.close()
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            raise unavailable(f"the engine at {self.url} cannot be reached") from None
+                    self._http.give_back(answer)
         except TimeoutError:
             raise unavailable(f"the engine took longer than {self._timeout_s:g} s (proxy.call_timeout_s)") from None
-        except aiohttp.ClientError as e:
-            raise broken(f"the connection to the engine broke: {type(e).__name__}") from None
 
 
-async def _check(response: aiohttp.ClientResponse) -> None:
-    if response.status == 200:
+async def _check(answer: Answering) -> None:
+    if answer.status == 200:
         return
-    body = await response.read()
-    if 400 <= response.status < 500:
-        raise EngineRefused(response.status, _words(body))
-    message = f"the engine answered {response.status}: {_words(body)}"
-    raise unavailable(message) if response.status == 503 else broken(message)
+    body = await answer.read()
+    if 400 <= answer.status < 500:
+        raise EngineRefused(answer.status, _words(body))
+    message = f"the engine answered {answer.status}: {_words(body)}"
+    raise unavailable(message) if answer.status == 503 else broken(message)
 
 
 def _words(body: bytes) -> str:

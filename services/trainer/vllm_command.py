@@ -14,6 +14,7 @@ WEIGHTS_ROOT = "OPENFORGE_WEIGHTS_ROOT"
 LIBRARIES = Path(sys.prefix) / "lib" / "system"
 """System libraries that the set-up could only put here."""
 _MB = 1024 * 1024
+_BATCHED_TOKENS = 8192
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # more threads fight over the cores: 0.2 requests a second instead of 17
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -40,6 +41,8 @@ def vllm_command(config: EngineConfig, port: int, model: str, weights: Path) -> 
     argv += ["--served-model-name", config.served_name, "--host", "127.0.0.1", "--port", str(port)]
     argv += ["--max-model-len", str(config.max_model_len), "--dtype", config.dtype, "--enforce-eager"]
     argv += ["--max-num-seqs", str(config.max_num_seqs), "--kv-cache-memory-bytes", str(config.kv_cache_mb * _MB)]
+    # On a CPU it dies ("CPU Generator does not use offset") when the prompt of a seeded request is taken in pieces.
+    argv += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(config.max_model_len, _BATCHED_TOKENS))]
     argv += ["--enable-auto-tool-choice", "--tool-call-parser", config.tool_parser, "--enable-scale-out"]
     argv += ["--weight-transfer-config", '{"backend":"file"}', "--distributed-executor-backend", "uni"]
     argv += ["--logprobs-mode", "processed_logprobs"]  # of the distribution that is sampled from: the temperature counts

@@ -21,7 +21,7 @@ from tests.e2e.workbench import Workbench
 from tests.engine import bytes_tokenizer as tokenizer
 from tests.engine.script import Call, Rule, Script
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.harness, pytest.mark.timeout(300)]
 
 COMPUTER_TASK = REPO / "examples" / "computer" / "tasks" / "copy-the-word"
 BROWSER_TASK = REPO / "examples" / "browser" / "tasks" / "copy-the-word"
