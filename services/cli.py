@@ -27,11 +27,26 @@ app = typer.Typer(
 
 harness_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The programs that rollouts can be run in.")
 app.add_typer(harness_app, name="harness")
+session_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Record a harness that a runner of your own launches, on a stack that runs (`openforge dev CONFIG`).\n\n"
+    "Example:\n\n"
+    '  eval "$(openforge session create --task fix-bug --harness claude)"\n\n'
+    '  claude -p "Fix the bug"\n\n'
+    '  openforge session reward "$OPENFORGE_SESSION" 1.0\n\n'
+    '  openforge session end "$OPENFORGE_SESSION"\n\n'
+    "The variables reach programs that speak OpenAI's, Anthropic's or Gemini's API; the model name is free. Sessions of one "
+    "--group are a GRPO group once --group-size of them have ended; one that is alone is scored as evaluation.",
+)
+app.add_typer(session_app, name="session")
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; repeatable.")]
 HarnessDir = Annotated[str, typer.Option("--dir", help="Folder with adapters of your own.")]
 Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")]
+RunId = Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="$OPENFORGE_SESSION of `session create`.")]
 
 
 @app.command()
@@ -98,7 +113,7 @@ def tap(
     pattern: Annotated[
         str, typer.Argument(metavar="[PATTERN]", help="`call`, `rollout.finished`, `evt.group.*` or a subject.")
     ] = "",
-    run_id: Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")] = "",
+    run_id: RunId = "",
     rollout_id: Annotated[str, typer.Option("--rollout", help="Only this rollout.")] = "",
     json_lines: Annotated[bool, typer.Option("--json", help="One JSON object a line, for jq.")] = False,
     root: Root = Path("runs"),
@@ -164,6 +179,55 @@ def harness_list(folder: HarnessDir = "") -> None:
         list_harnesses(folder, Console())
     except ForgeError as e:
         _fail(str(e))
+
+
+@session_app.command("create")
+def session_create(
+    task: Annotated[str, typer.Option("--task", help="Name of the task.")],
+    harness: Annotated[str, typer.Option("--harness", help="Name of the harness; the role rules of an adapter of it apply.")],
+    group: Annotated[str, typer.Option("--group", help="Id of the group; default: a new one.")] = "",
+    group_size: Annotated[int, typer.Option("--group-size", min=1, help="Rollouts in the group.")] = 1,
+    rollout_id: Annotated[str, typer.Option("--rollout", help="Id of the rollout; makes a repeated create harmless.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of `export` lines.")] = False,
+    run_id: RunId = "",
+    root: Root = Path("runs"),
+) -> None:
+    """Create a session and print the environment of its harness.
+
+    Example: eval "$(openforge session create --task fix-bug --harness claude --group g1 --group-size 4)"
+    """
+    from services.dev.session import create
+    from services.proxy.own_bodies import Wanted
+
+    wanted = Wanted(rollout_id=rollout_id, group_id=group, group_size=group_size, task=task, harness=harness)
+    _finish(create(root, run_id, wanted, as_json=as_json))
+
+
+@session_app.command("reward", context_settings={"ignore_unknown_options": True})
+def session_reward(
+    session_id: SessionId,
+    value: Annotated[float, typer.Argument(metavar="REWARD", help="A finite number; it may be set again until the end.")],
+    run_id: RunId = "",
+    root: Root = Path("runs"),
+) -> None:
+    """Set the reward of a session.
+
+    Example: openforge session reward "$OPENFORGE_SESSION" 1.0
+    """
+    from services.dev.session import reward
+
+    _finish(reward(root, run_id, session_id, value))
+
+
+@session_app.command("end")
+def session_end(session_id: SessionId, run_id: RunId = "", root: Root = Path("runs")) -> None:
+    """End a session: no further calls are taken, and its rollout counts in its group, with its reward or as failed.
+
+    Example: openforge session end "$OPENFORGE_SESSION"
+    """
+    from services.dev.session import end
+
+    _finish(end(root, run_id, session_id))
 
 
 def main() -> None:

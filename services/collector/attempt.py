@@ -64,6 +64,9 @@ def conclude(
     """
     if isinstance(outcome, RolloutFailed):
         return _without_vote(outcome.reason, outcome.detail, sealed, records)
+    if outcome.purpose == "train" and not all(r.tokens for r in records):
+        detail = "its calls have no token ids to train on (proxy.mode = teacher)"
+        return _without_vote("teacher", detail, sealed, records, final=True)
     timed_out = isinstance(outcome, RolloutTimedOut)
     reward = _reward(outcome, config)
     if reward is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -56,6 +57,27 @@ def check_model(config: Config) -> None:
         raise ConfigError(f"engine.model {config.engine.model}: not a model folder (it has no config.json)")
 
 
+def check_teacher(config: Config) -> None:
+    """Raises ConfigError when a teacher is wanted and not there to be asked."""
+    if config.proxy.mode != "teacher":
+        return
+    if not config.engine.url:
+        raise ConfigError("engine.url is not set: the teacher's base URL, without /v1")
+    if config.engine.key_env and not os.environ.get(config.engine.key_env):
+        raise ConfigError(
+            f"engine.key_env: the environment variable {config.engine.key_env} is not set; put the teacher's key there"
+        )
+
+
+def check_trainable(config: Config) -> None:
+    """Raises ConfigError when the calls that the proxy records could not be trained on, nor weights be loaded."""
+    if config.proxy.mode == "teacher":
+        raise ConfigError(
+            'proxy.mode = "teacher": calls are recorded as text, without the token ids that RL trains on; score a teacher with '
+            "`openforge rollout TASK_DIR --config CONFIG`, or pass --set proxy.mode=splice to train a model that vLLM serves"
+        )
+
+
 def check_tasks(config: Config) -> None:
     """Raises TaskError or ConfigError when a task of the run cannot be used."""
     wanted = {"tasks.train": config.tasks.train if config.trainer.steps else ""}
@@ -84,6 +106,8 @@ def check_run(config: Config) -> None:
     check_disk(config)
     check_ports(config)
     check_model(config)
+    check_teacher(config)
+    check_trainable(config)
     check_tasks(config)
     check_warm_start(config)
 
@@ -93,3 +117,4 @@ def check_stack(config: Config) -> None:
     check_disk(config)
     check_ports(config)
     check_model(config)
+    check_teacher(config)

@@ -37,6 +37,7 @@ class _ToolCall(msgspec.Struct):
 class _Message(msgspec.Struct):
     content: str | None = None
     reasoning: str | None = None
+    reasoning_content: str | None = None  # the same, as some teachers call it
     tool_calls: list[_ToolCall] | None = None
 
 
@@ -54,6 +55,8 @@ class _Details(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -93,6 +96,7 @@ class Answer:
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     _cached: int = 0
+    _told: _Usage | None = None
     _content: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _tools: dict[int, _Tool] = field(default_factory=dict)
@@ -128,9 +132,11 @@ class Answer:
 
     @property
     def reply(self) -> Reply:
-        """The reply as far as it has come. Its prompt tokens are counted only where `prompt_length` is known."""
+        """The reply as far as it has come. Tokens are counted where their ids are known; else the engine's counts hold."""
         calls = [ToolCall(t.id, t.name, "".join(t.arguments)) for _, t in sorted(self._tools.items())]
         usage = Usage(self.prompt_length, len(self.completion), self._cached)
+        if not self.prompt and self._told is not None:
+            usage = Usage(self._told.prompt_tokens or 0, self._told.completion_tokens or 0, self._cached)
         stopped = self.stop_reason if isinstance(self.stop_reason, str) else None
         return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage, stopped)
 
@@ -161,8 +167,10 @@ class Answer:
             raise broken(error_words(reply.error))
         if reply.prompt_token_ids != _NULL:
             self.prompt = bytes(reply.prompt_token_ids).replace(b" ", b"")
-        if reply.usage is not None and reply.usage.prompt_tokens_details is not None:
-            self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
+        if reply.usage is not None:
+            self._told = reply.usage
+            if reply.usage.prompt_tokens_details is not None:
+                self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
         return reply
 
     def _add_tokens(self, choice: _Choice) -> None:
@@ -176,11 +184,11 @@ class Answer:
     def _add_delta(self, message: _Message) -> Delta | None:
         if message.content:
             self._content.append(message.content)
-        if message.reasoning:
-            self._reasoning.append(message.reasoning)
+        if thought := message.reasoning or message.reasoning_content or "":
+            self._reasoning.append(thought)
         tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()
-        if message.content or message.reasoning or tools:
-            return Delta(message.reasoning or "", message.content or "", tools)
+        if message.content or thought or tools:
+            return Delta(thought, message.content or "", tools)
         return None
 
     def _add_tool(self, part: _ToolCall) -> ToolDelta:

@@ -13,7 +13,7 @@ import time
 from services.proxy.client import JSON, Client
 from services.proxy.dialects.base import Dialect, Target, Turn
 from services.proxy.errors import ClientLeft, Refused, broken, unavailable
-from services.proxy.exchange import Exchange, Passed, Worded
+from services.proxy.exchange import Exchange, Passed, Taught, Worded
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ending, Ledger
@@ -22,6 +22,7 @@ from services.proxy.recorder import Call, Recorder
 from services.proxy.roles import part_of
 from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
+from services.proxy.teacher import teacher_request
 from services.proxy.upstream import Engine
 from shared.config import Config
 from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
@@ -80,6 +81,8 @@ class Calls:
 
     async def _count(self, dialect: Dialect, turn: Turn, secret: str, client: Client) -> None:
         await self._ledger.check(secret)
+        if self._engine.teacher is not None:
+            raise Refused(404, "not_found", "the tokens of a teacher are not counted here (proxy.mode = teacher)")
         fields = {name: raw for name, raw in turn.fields.items() if name in ("tools", "chat_template_kwargs")}
         tokens = await self._engine.tokenize(turn.messages, fields)
         await client.respond(200, JSON, dialect.counted(len(tokens)))
@@ -101,7 +104,10 @@ class Calls:
         if session.misses(begun.seq):
             await self._history.catch_up(begun.session_id, meta, session)
         prompt = await self._prompts.prepare(turn, session)
-        request = engine_request(turn, meta.sampling, self._config, attempt=meta.attempt, seq=begun.seq)
+        if self._engine.teacher is not None:
+            request = teacher_request(turn, meta.sampling, self._config)
+        else:
+            request = engine_request(turn, meta.sampling, self._config, attempt=meta.attempt, seq=begun.seq)
         part = part_of(meta.roles, turn, target.headers)
         return Call(dialect.api, turn, begun, meta, session, part, prompt, request, arrived)
 
@@ -129,7 +135,7 @@ class Calls:
     def _way(self, dialect: Dialect, call: Call, client: Client) -> Exchange:
         """What the engine says is passed on as it is where engine and harness speak the same, and worded anew elsewhere."""
         same = dialect.api == "openai.chat" and self._config.proxy.mode == "record"
-        kind = Passed if same else Worded
+        kind = Taught if self._engine.teacher is not None else Passed if same else Worded
         return kind(dialect, call, self._engine, client, self._config.engine.max_model_len)
 
     async def _keep_cut(self, call: Call) -> Ending:
@@ -148,6 +154,7 @@ async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
     """Reports an error. A stream that has begun is broken off after it: an orderly end would pass for a whole reply."""
     log.warning("refused or failed: %s", error)
     if client.started:
+        await client.send(dialect.error_event(error))
         return
     unread = error.status in (408, 413)  # on a connection that stays open, the rest of the body would have to be read
     headers = error.headers | ({"connection": "close"} if unread else {})

@@ -24,6 +24,7 @@ from shared.store.sessions import Seal, Sessions
 log = logging.getLogger(__name__)
 
 READY_S = 3.0
+SESSIONS = "/control/sessions"
 ALIVE, READY = "/healthz", "/readyz"
 HEALTH = (ALIVE, READY)
 """Paths of this module beside those below `/control/`."""
@@ -117,10 +118,11 @@ async def _reason(check: Awaitable[object]) -> str:
     return ""
 
 
-def build_app(control: Control) -> FastAPI:
-    """The FastAPI application with the control routes."""
+def build_app(control: Control, *more: APIRouter) -> FastAPI:
+    """The FastAPI application with the control routes, and more of them."""
     app = FastAPI(title="OpenForgeRL proxy", openapi_url=None, docs_url=None, redoc_url=None)
-    app.include_router(_session_routes(control))
+    for router in (_session_routes(control), *more):
+        app.include_router(router)
 
     @app.get(ALIVE)
     async def healthz() -> JSONResponse:
@@ -145,7 +147,7 @@ def build_app(control: Control) -> FastAPI:
 
 
 def _session_routes(control: Control) -> APIRouter:
-    router = APIRouter(prefix="/control/sessions", dependencies=[Depends(control.authorized)])
+    router = APIRouter(prefix=SESSIONS, dependencies=[Depends(control.authorized)])
 
     @router.put("/{session_id}")
     async def open_session(session_id: str, request: Request) -> JSONResponse:

@@ -11,7 +11,11 @@ from services.proxy.errors import EngineRefused, broken
 from services.proxy.http import Answering
 from services.proxy.recorder import Call
 from services.proxy.sse import SseSplitter, event_data
+from services.proxy.teacher import Chunks
 from services.proxy.upstream import Engine
+
+_DONE = b"data: [DONE]\n\n"
+"""Clients wait for it: it is sent even if the engine left it out. Of an event that the engine did not end, nothing is sent."""
 
 
 class Exchange(Protocol):
@@ -96,7 +100,7 @@ class Passed(_Base):
                 await self._client.send(bytes(now))
         if answer.finish_reason is None:
             raise broken("the engine's stream ended before its reply did")
-        self._tail = bytes(tail) + splitter.rest
+        self._tail = bytes(tail) if _DONE.strip() in tail else bytes(tail) + _DONE
 
 
 class Worded(_Base):
@@ -133,5 +137,33 @@ class Worded(_Base):
             return b""
         first = not answer.prompt
         delta = answer.add(data)
+        if not self._call.turn.stream:  # it will be worded whole
+            return b""
         words = self._writer.start(answer.prompt_length) if first and answer.prompt else b""
         return words + self._writer.add(delta) if delta is not None else words
+
+
+class Taught(Worded):
+    """The increments of a teacher in the words of the harness's dialect. It counts the prompt's tokens only at the end."""
+
+    async def run(self) -> Reply:
+        self._started = False
+        return await super().run()
+
+    async def _asked(self, *, stream: bool, usage: bool) -> None:
+        teacher = self._engine.teacher
+        assert teacher is not None, "the configuration says teacher"
+        self._chunks: Chunks = teacher.chunks()
+        async with self._engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
+            await self._take(content)
+
+    def _words(self, event: bytes) -> bytes:
+        data = event_data(event)
+        if not data:
+            return b""
+        deltas = [self._call.answer.add(chunk) for chunk in self._chunks.read(data)]
+        if not self._call.turn.stream:
+            return b""
+        words = b"" if self._started else self._writer.start(0)
+        self._started = True
+        return words + b"".join(self._writer.add(delta) for delta in deltas if delta is not None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Mapping
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -132,17 +133,19 @@ class Connections:
 
     Args:
         url: base URL, `http` or `https`.
+        headers: sent with every request, besides those that any needs.
         connect_s: how long a connection may take.
         keepalive_s: how long one that idles is used again; shorter than the server keeps it.
     """
 
-    def __init__(self, url: str, *, connect_s: float, keepalive_s: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], *, connect_s: float, keepalive_s: float) -> None:
         self._url = url
         parts = urlsplit(url)
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
         self._path = parts.path.rstrip("/")
-        self._head = f"host: {parts.netloc}\r\ncontent-type: application/json\r\naccept-encoding: identity\r\n"
+        named = {"host": parts.netloc, "content-type": "application/json", "accept-encoding": "identity", **headers}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         self._connect_s, self._keepalive_s = connect_s, keepalive_s
         self._idle: list[Answering] = []
 

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-import orjson
 
 from services.proxy.dialects.base import Reply
+from services.proxy.errors import bad_request
 
 _DEFINING = ("tools", "chat_template_kwargs", "chat_template", "documents")
 """Request fields that the template may put before the messages."""
@@ -46,6 +46,7 @@ def _number(text: str) -> float | int:
 
 
 _arguments = msgspec.json.Decoder(float_hook=_number)
+_encode = msgspec.json.Encoder(order="sorted").encode  # takes integers of any size, which a model may well write
 
 
 def start(fields: dict[str, msgspec.Raw]) -> bytes:
@@ -73,18 +74,25 @@ def after_reply(at: bytes, reply: Reply) -> bytes:
 
 
 def message_digest(raw: msgspec.Raw) -> bytes:
-    """16 bytes over what counts of an OpenAI chat message (raw JSON)."""
-    message = _messages.decode(raw)
-    calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
-    content = _content(message.content)
-    if message.role == "assistant" and isinstance(content, str):
-        content = content.strip()
-    return _digest(message.role, content, calls)
+    """16 bytes over what counts of an OpenAI chat message (raw JSON).
+
+    Raises:
+        Refused: 400, it is nested too deeply.
+    """
+    try:
+        message = _messages.decode(raw)
+        calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+        content = _content(message.content)
+        if message.role == "assistant" and isinstance(content, str):
+            content = content.strip()
+        return _digest(message.role, content, calls)
+    except RecursionError:
+        raise bad_request("messages: one is nested too deeply") from None
 
 
 def _digest(role: str, content: Any, calls: Sequence[tuple[str, str]]) -> bytes:
     counted = [role, content, [[name, _canonical(arguments)] for name, arguments in calls]]
-    return _hash(orjson.dumps(counted, option=orjson.OPT_SORT_KEYS)).digest()
+    return _hash(_encode(counted)).digest()
 
 
 def _content(content: str | list[dict[str, Any]] | None) -> Any:
@@ -98,11 +106,11 @@ def _bare(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if name != "cache_control"}
 
 
-def _canonical(arguments: str) -> Any:
-    """Arguments as JSON, or as the text that they are; none are an empty object."""
+def _canonical(arguments: str) -> str:
+    """Arguments as JSON in one spelling, or as the text that they are; none are an empty object."""
     text = arguments.strip()
     try:
-        return _arguments.decode(text or "{}")
+        return _encode(_arguments.decode(text or "{}")).decode()
     except (msgspec.DecodeError, RecursionError, OverflowError):
         return text
 

@@ -55,13 +55,13 @@ class Prompts:
 
     Args:
         engine: renders.
-        mode: `record` or `splice`.
+        mode: `record`, `splice` or `teacher`.
         thinking: `keep` or `fork`, see `proxy.thinking`.
         stops: tokens that end a turn.
     """
 
     def __init__(
-        self, engine: Engine, mode: Literal["record", "splice"], thinking: Literal["keep", "fork"], stops: Stops
+        self, engine: Engine, mode: Literal["record", "splice", "teacher"], thinking: Literal["keep", "fork"], stops: Stops
     ) -> None:
         self._engine = engine
         self._mode = mode

@@ -72,6 +72,9 @@ class _Ids:
     digest: str
 
 
+_NO_IDS = _Ids(None, b"", b"", 0, digest_packed(b""))
+
+
 class Recorder:
     """Publishes records.
 
@@ -90,6 +93,7 @@ class Recorder:
         self._stops = stops
         self._run_id = config.run.id
         self._engine = config.engine.url
+        self._exact = config.proxy.mode != "teacher"
         self._max_model_len = config.engine.max_model_len
         self._placeholders = placeholder_tokens(config.engine.model)
 
@@ -99,11 +103,13 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
-        StoreUnavailable: the store did not take an image.
+            StoreUnavailable: the store did not take an image.
         """
         latency_s = time.monotonic() - call.arrived
-        call.answer.check()
-        ids, completion = _resolve(call), _pack(call.answer.completion)
+        ids, completion = _NO_IDS, b""
+        if self._exact:
+            call.answer.check()
+            ids, completion = _resolve(call), _pack(call.answer.completion)
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
@@ -167,7 +173,7 @@ class Recorder:
             prompt_delta=ids.delta,
             prompt_digest=ids.digest,
             spliced=bool(prompt.spliced),
-            fork=_fork(prompt, ids.parent),
+            fork=_fork(prompt, ids.parent) if self._exact else prompt.fork,
             messages=call.turn.messages[prompt.kept :],
             messages_from=prompt.parent.seq if prompt.parent else None,
             tools=_NO_TOOLS if tools_digest in call.session.tools else tools,
@@ -188,6 +194,7 @@ class Recorder:
             streamed=call.turn.stream,
             latency_s=latency_s,
             reply=_message_of(reply),
+            tokens=self._exact,
         )
 
 

@@ -21,7 +21,7 @@ SAMPLING_FIELDS = (
 )  # fmt: skip
 """Request fields that are recorded as what the harness had asked for."""
 
-_ENGINE_FIELDS = (
+ENGINE_FIELDS = (
     "kv_transfer_params",
     "ec_transfer_params",
     "prompt_token_ids",
@@ -31,8 +31,9 @@ _ENGINE_FIELDS = (
     "stream_options",
     "stream",
 )
+"""Request fields of the engine's own internals, or that the proxy sets itself."""
 _KEPT = ("stop", "stop_token_ids")
-_REMOVED = (*(f for f in SAMPLING_FIELDS if f not in _KEPT), *_ENGINE_FIELDS)
+_REMOVED = (*(f for f in SAMPLING_FIELDS if f not in _KEPT), *ENGINE_FIELDS)
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,10 +20,12 @@ from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
 from services.proxy.model import stop_tokens
+from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
 from services.proxy.stops import Stops
+from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
@@ -71,7 +74,7 @@ class ProxyService:
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
-        ConfigError: the control key is empty.
+        ConfigError: the control key is empty, or a teacher's is not there.
     """
 
     def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, control_key: str) -> None:
@@ -80,7 +83,7 @@ class ProxyService:
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
-        self._engine = Engine(config.engine.url, config.engine.served_name, config.proxy.call_timeout_s)
+        self._engine = _engine(config)
         book = Book()
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
@@ -88,9 +91,10 @@ class ProxyService:
         recorder = Recorder(bus, blobs, book, stops, config)
         history = History(bus, book, stops, config.run.id)
         calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
-        control = build_app(Control(config, bus, sessions, self._engine, book, control_key))
+        control = Control(config, bus, sessions, self._engine, book, control_key)
+        app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control))
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
-        self._server = _Server(_server_config(Front(control, gateway), config))
+        self._server = _Server(_server_config(Front(app, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
         self._port = config.proxy.port
 
@@ -143,6 +147,16 @@ class ProxyService:
                 await self._sessions.heartbeat(self.proxy_id)
             except StoreUnavailable as e:
                 log.warning("heartbeat failed: %s", e)
+
+
+def _engine(config: Config) -> Engine:
+    engine, timeout_s = config.engine, config.proxy.call_timeout_s
+    if config.proxy.mode != "teacher":
+        return Engine(engine.url, engine.served_name, timeout_s)
+    key = os.environ.get(engine.key_env, "") if engine.key_env else ""
+    if engine.key_env and not key:
+        raise ConfigError(f"engine.key_env: the environment variable {engine.key_env} is not set; put the teacher's key there")
+    return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)
 
 
 def _server_config(app: object, config: Config) -> uvicorn.Config:

@@ -17,6 +17,20 @@ from shared.ids import check_id
 from shared.roles import RoleRule
 
 
+class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the orchestrator would know of a rollout, of one that somebody else's runner launched.
+
+    Attributes:
+        group_size: rollouts in the group.
+        task: name of the task.
+        harness: name of the harness.
+    """
+
+    group_size: int
+    task: str
+    harness: str
+
+
 class SessionMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session is about, as given when it is opened; kept with it in the store.
 
@@ -27,6 +41,7 @@ class SessionMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         purpose: train or eval.
         sampling: overrides the configuration's and the harness's.
         roles: tell the calls of a harness apart; without a rule that fits, a call is the main agent's.
+        own: set where a runner of one's own launched the harness; None for the orchestrator's rollouts.
     """
 
     rollout_id: str
@@ -35,6 +50,7 @@ class SessionMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     purpose: Purpose = "train"
     sampling: Sampling = Sampling()
     roles: list[RoleRule] = []
+    own: Own | None = None
 
 
 _metas = msgspec.json.Decoder(SessionMeta)

@@ -12,6 +12,7 @@ import msgspec
 from services.proxy.answer import error_words
 from services.proxy.errors import EngineRefused, Refused, broken, unavailable
 from services.proxy.http import Answering, Connections
+from services.proxy.teacher import Teacher
 from shared.errors import EngineError
 
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
@@ -44,13 +45,18 @@ class Engine:
         url: its base URL.
         name: model name that it answers to.
         timeout_s: how long one call may take.
+        teacher: what it speaks if it is no vLLM but a teacher.
+        key: of the teacher; may be empty.
     """
 
-    def __init__(self, url: str, name: str, timeout_s: float) -> None:
+    def __init__(self, url: str, name: str, timeout_s: float, teacher: Teacher | None = None, key: str = "") -> None:
         self.url = url.rstrip("/")
+        self.teacher = teacher
+        self._path = "/v1/chat/completions" if teacher is None else teacher.path
+        headers = {} if teacher is None else teacher.headers(key)
         self._name = name
         self._timeout_s = timeout_s
-        self._http = Connections(self.url, connect_s=_CONNECT_S, keepalive_s=_KEEPALIVE_S)
+        self._http = Connections(self.url, headers, connect_s=_CONNECT_S, keepalive_s=_KEEPALIVE_S)
 
     async def stop(self) -> None:
         """Closes the connections that nobody uses."""
@@ -64,7 +70,7 @@ class Engine:
             EngineRefused: 4xx.
             Refused: 502 or 503, the engine failed, is not there, broke off, or took longer than it may.
         """
-        return self._post("/v1/chat/completions", body)
+        return self._post(self._path, body)
 
     async def tokenize(
         self, messages: Sequence[msgspec.Raw], fields: Mapping[str, msgspec.Raw], *, generation_prompt: bool = True
@@ -104,7 +110,9 @@ class Engine:
             return False
 
     async def check(self) -> None:
-        """Raises EngineError unless the engine says that it can serve."""
+        """Raises EngineError unless the engine says that it can serve; a teacher has no route to ask."""
+        if self.teacher is not None:
+            return
         try:
             async with asyncio.timeout(_CONNECT_S):
                 answer = await self._http.ask("GET", "/health")

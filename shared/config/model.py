@@ -84,7 +84,9 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     """vLLM.
 
     Attributes:
-        url: of a running server; empty starts one.
+        url: of a running server, without `/v1`; empty starts one.
+        api: in teacher mode, what the server speaks.
+        key_env: in teacher mode, environment variable with its API key; empty for none.
         model: model folder (Hugging Face format) that training starts from.
         served_name: model name that the engine answers to.
         max_model_len: tokens of prompt and completion together.
@@ -98,6 +100,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     """
 
     url: str = ""
+    api: Literal["openai", "anthropic"] = "openai"
+    key_env: str = ""
     model: str = ""
     served_name: str = "policy"
     max_model_len: Count = 4096
@@ -116,6 +120,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     Attributes:
         mode: `record` forwards conversations and takes the prompt's ids from the engine's echo; `splice` sends the ids that
             were sampled before, and a rendered delta, so that a conversation stays one row whatever the template does.
+            `teacher` records a model behind any API (`engine.api`) as text: its rollouts can be scored, not trained on.
         thinking: in splice mode, whether earlier thinking stays in the prompt after a new user message where the template
             would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
@@ -130,7 +135,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
         max_tokens: cap on the tokens of one reply; 0 leaves it to the harness and the served length.
     """
 
-    mode: Literal["record", "splice"] = "record"
+    mode: Literal["record", "splice", "teacher"] = "record"
     thinking: Literal["keep", "fork"] = "keep"
     host: str = "127.0.0.1"
     port: Port = 0

@@ -71,6 +71,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         streamed: the harness asked for a stream.
         latency_s: seconds from arrival to the last upstream byte.
         reply: the assistant message as the harness saw it.
+        tokens: whether ids are on record; a teacher gives none, and its calls cannot be trained on.
     """
 
     session_id: str
@@ -108,6 +109,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     streamed: bool = False
     latency_s: float = 0.0
     reply: dict[str, Any] = {}
+    tokens: bool = True
 
     @property
     def event_id(self) -> str:

@@ -37,6 +37,20 @@ for _, key in ipairs({s[2], KEYS[1], KEYS[2]}) do redis.call('EXPIRE', key, ARGV
 return redis.call('HGETALL', KEYS[2])
 """
 
+# KEYS: session   ARGV: reward
+_SCORE = """
+local s = redis.call('HMGET', KEYS[1], 'status', 'finished')
+if not s[1] or s[2] then return 0 end
+redis.call('HSET', KEYS[1], 'reward', ARGV[1])
+return 1
+"""
+
+# KEYS: session
+_FINISH = """
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'finished', 1) end
+return redis.call('HGET', KEYS[1], 'reward')
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Seal:
@@ -58,6 +72,8 @@ class Sessions:
         self._intents = Intents(client, self._key)
         self._create = client.register_script(_CREATE)
         self._seal = client.register_script(_SEAL)
+        self._score = client.register_script(_SCORE)
+        self._finish = client.register_script(_FINISH)
 
     async def create(self, session_id: str, secret: str, meta: bytes) -> bool:
         """Opens a session; doing it again changes nothing. Returns False if it was sealed, or opened with another secret."""
@@ -107,6 +123,17 @@ class Sessions:
             calls = await self._revoke(session_id)  # a call may have ended just before it was given up
         by = {state: sorted(n for n, s in calls.items() if s == state) for state in ("errored", "cut", "lost")}
         return Seal(len(calls), **by)
+
+    async def score(self, session_id: str, reward: float) -> bool:
+        """Keeps a session's reward in place of an earlier one. False if there is no such session, or it is finished."""
+        with store_errors("keep a reward"):
+            return bool(await self._score(keys=[self._key("sess", session_id)], args=[repr(reward)]))
+
+    async def finish(self, session_id: str) -> float | None:
+        """From now on the session's reward is what it is: gives it, None without one. Doing it again gives the same."""
+        with store_errors("read a reward"):
+            reward = await self._finish(keys=[self._key("sess", session_id)])
+        return None if reward is None else float(text(reward))
 
     async def heartbeat(self, proxy_id: str) -> None:
         """Says that a proxy lives; to be repeated every second."""

@@ -121,6 +121,21 @@ async def test_sealing_what_does_not_exist_is_none(sessions: Sessions) -> None:
     assert await sessions.seal("r1-a1", 5) is None
 
 
+async def test_a_reward_may_change_until_the_session_is_finished(sessions: Sessions) -> None:
+    assert not await sessions.score("r1-a1", 1.0)
+    assert await sessions.finish("r1-a1") is None
+    await sessions.create("r1-a1", "s3cret", b"meta")
+    for reward in (1.0, -1e-7):
+        assert await sessions.score("r1-a1", reward)
+    await sessions.seal("r1-a1", 0)
+    assert await sessions.score("r1-a1", 0.1)
+    assert [await sessions.finish("r1-a1") for _ in range(2)] == [0.1, 0.1]
+    assert not await sessions.score("r1-a1", 2.0)
+    await sessions.create("r2-a1", "another", b"meta")
+    assert [await sessions.finish("r2-a1") for _ in range(2)] == [None, None]
+    assert not await sessions.score("r2-a1", 2.0)
+
+
 ENDS: list[CallEnd | None] = ["delivered", "cut", "errored", None]
 
 

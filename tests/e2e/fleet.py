@@ -74,20 +74,18 @@ class Fleet:
         url = f"{self.proxies[1].url}/control/sessions/{session_id}/seal"
         async with self.http.post(url, headers=_CONTROL) as response:
             assert response.status == 200, await response.text()
-        [sealed] = await self._replayed(SessionSealed, session_id)
+        found = self.bus.replay(SessionSealed, self.config.run.id, session_id.rpartition("-a")[0], 0)
+        [sealed] = [message async for _, message in found if isinstance(message, SessionSealed)]
         return sealed
 
     async def records(self, session_id: str) -> list[CallRecorded]:
         """The records of a session in the order of their numbers."""
-        return sorted(await self._replayed(CallRecorded, session_id), key=lambda r: r.seq)
+        found = self.bus.replay(CallRecorded, self.config.run.id, session_id.rpartition("-a")[0], 0)
+        return sorted([message async for _, message in found if isinstance(message, CallRecorded)], key=lambda r: r.seq)
 
     def engine_calls(self) -> list[dict[str, Any]]:
         """What the engine sampled, call by call."""
         return [json.loads(line) for line in self.engine_log.read_text().splitlines()]
-
-    async def _replayed(self, kind: type[Any], session_id: str) -> list[Any]:
-        found = self.bus.replay(kind, self.config.run.id, session_id.rpartition("-a")[0], 0)
-        return [message async for _, message in found if message.session_id == session_id]
 
 
 @asynccontextmanager

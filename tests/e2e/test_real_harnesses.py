@@ -14,7 +14,16 @@ import pytest
 from services.collector.assemble import assemble
 from services.orchestrator.harnesses import Request, harness
 from shared.errors import HarnessError
-from shared.events import CallRecorded, Message, RolloutFailed, RolloutFinished, RolloutStart, Row, SessionSealed
+from shared.events import (
+    CallRecorded,
+    Message,
+    RolloutFailed,
+    RolloutFinished,
+    RolloutStart,
+    RolloutTimedOut,
+    Row,
+    SessionSealed,
+)
 from shared.packing import unpack_floats, unpack_ids
 from shared.subjects import tap_pattern
 from tests.e2e.stacks import TASKS, LiveStack, live_stack
@@ -71,7 +80,7 @@ async def until_ended(stack: LiveStack, rollout: str) -> Message:
     """The message that ends a rollout."""
     async for tapped in stack.bus.tap(tap_pattern("evt.rollout", stack.config.run.id)):
         message = tapped.message
-        if isinstance(message, RolloutFinished | RolloutFailed) and message.rollout_id == rollout:
+        if isinstance(message, RolloutFinished | RolloutTimedOut | RolloutFailed) and message.rollout_id == rollout:
             return message
     raise AssertionError("the tap ended")
 
@@ -95,7 +104,7 @@ async def test_an_agents_rollout_is_recorded_assembled_and_replayed(name: str, s
     task = next((TASKS / "train").iterdir())
     start = RolloutStart(
         run_id=stack.config.run.id, rollout_id=f"{name}-r", group_id=f"{name}-g", group_size=1, task_dir=str(task),
-        harness=name, sampling={"seed": 1, "max_tokens": 48},
+        harness=name, sampling={"seed": 1, "max_tokens": 48}, timeout_s=400.0,
     )  # fmt: skip
     await eventually(lambda: _healthy(stack.config.engine.url), stack.config.engine.start_timeout_s)
     await stack.bus.publish(start)

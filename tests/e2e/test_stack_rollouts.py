@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import nats
+import openai
 import pytest
 
 from services.orchestrator.harnesses.installed import cache_folder, is_installed
@@ -107,6 +108,31 @@ async def test_attached_rollout_and_tap(tmp_path: Path) -> None:
         assert "reward 1" in out
         tap.cancel()
         assert [m.seq for m in seen if isinstance(m, CallRecorded)] == [1, 2]
+
+
+async def test_a_harness_of_ones_own_runner_is_recorded_and_scored(tmp_path: Path) -> None:
+    async with live_stack(write_config(tmp_path)) as stack:
+        seen: list[Message] = []
+        tap = asyncio.create_task(watch(stack, seen))
+        root = ("--root", stack.config.run.root)
+        code, out = await openforge("session", "create", "--task", "fix", "--harness", "mine", *root)
+        assert code == 0, out
+        env = dict(line.removeprefix("export ").split("=", 1) for line in out.splitlines())
+        client = openai.AsyncOpenAI(base_url=env["OPENAI_BASE_URL"], api_key=env["OPENAI_API_KEY"])
+        await client.chat.completions.create(model="any", messages=[{"role": "user", "content": "hi"}])
+        await client.close()
+        assert await openforge("session", "reward", env["OPENFORGE_SESSION"], "-0.5", *root) == (
+            0, f"{env['OPENFORGE_SESSION']}: reward -0.5\n",
+        )  # fmt: skip
+        code, out = await openforge("session", "end", env["OPENFORGE_SESSION"], *root)
+        assert (code, out) == (0, f"{env['OPENFORGE_SESSION']}: reward -0.5, calls 1\n")
+        await until(lambda: bool(closed(seen)), 20)
+        code, out = await openforge("session", "reward", env["OPENFORGE_SESSION"], "1", *root)
+        assert code == 2, out
+        assert "has ended" in out
+        tap.cancel()
+    [group] = [m for m in seen if isinstance(m, GroupCompleted)]
+    assert [(t.task, t.harness, t.reward, t.calls) for t in group.trajectories] == [("fix", "mine", -0.5, 1)]
 
 
 async def test_killed_services_lose_and_double_nothing(tmp_path: Path) -> None:

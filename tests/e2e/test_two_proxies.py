@@ -25,7 +25,10 @@ from tests.waiting import until
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 ROLLOUTS, KILLS = 16, 3
-RULES = [{"contains": "say", "text": "reply {number}, in so many words", "token_delay_s": 0.04}, {"delay_s": 0.5}]
+RULES: list[dict[str, Any]] = [
+    {"contains": "say", "text": "reply {number}, in so many words", "token_delay_s": 0.04},
+    {"delay_s": 0.5},
+]
 """Replies take their time, so that a kill meets many of them."""
 
 

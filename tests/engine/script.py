@@ -32,7 +32,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         calls: numbers of the calls it is for, counted from 1 as they arrive; empty for all.
         contains: it is only for calls whose last user message contains this.
-        text: what is said in place of the default; `{number}` in it becomes the call's number, so that no two replies are equal.
+        text: what is said in place of the default; `{number}` in it becomes the number of the call.
         find: regular expression that is searched for in the last user message; `text` may name its groups, as in `\\1`.
         tool_calls: the tools that are called in place of the default.
         delay_s: before the first token, in seconds.

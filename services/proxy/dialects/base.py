@@ -165,5 +165,6 @@ class Dialect(Protocol):
         ...
 
     def error_event(self, error: Refused) -> bytes:
-        """The server-sent event that reports an error once a stream has begun."""
+        """The server-sent event that reports an error once a stream has begun, before the connection is broken off. Empty where
+        clients take a reported error for final and try a broken connection again."""
         ...

@@ -45,10 +45,19 @@ class _Request(msgspec.Struct):
     tools: list[_Tool] | None = None
 
 
+class _Called(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class _Call(msgspec.Struct):
+    function: _Called = _Called()
+
+
 class _Head(msgspec.Struct):
     role: str
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    tool_calls: list[_Call] | None = None
 
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -103,8 +112,8 @@ class OpenAIChat:
         return orjson.dumps({"error": {"message": str(error), "type": kind, "param": None, "code": error.kind}})
 
     def error_event(self, error: Refused) -> bytes:
-        """The error body as one event; no `[DONE]` follows."""
-        return b"data: " + self.error(error) + b"\n\n"
+        """Nothing: clients take a reported error for final, but try again when the connection breaks."""
+        return b""
 
 
 class ChatWriter:

@@ -47,6 +47,21 @@ def test_a_finished_attempt_has_a_vote() -> None:
     assert settled.tokens == settled.trajectory.tokens == TokenCounts(sampled=3, trained=1, masked=2, reasons={"cut": 2})
 
 
+@pytest.mark.parametrize("purpose", ["train", "eval"])
+def test_a_teachers_calls_are_scored_and_never_trained_on(purpose: Purpose) -> None:
+    session = Session()
+    for _ in range(2):
+        session.call([], [], tokens=False)
+    settled = conclude(end(purpose), session.sealed(), session.records, None, CONFIG)
+    assert (settled.final, settled.tokens) == (True, TokenCounts())
+    if purpose == "train":
+        assert (settled.outcome, settled.trajectory) == ("teacher", None)
+        assert "proxy.mode" in settled.detail
+    else:
+        assert settled.trajectory is not None
+        assert (settled.trajectory.reward, settled.trajectory.calls, settled.trajectory.rows) == (0.5, 2, [])
+
+
 @pytest.mark.parametrize("outcome", [end("eval"), timeout(0.5, "eval")])
 def test_evaluation_takes_the_reward_and_no_rows(outcome: RolloutFinished | RolloutTimedOut) -> None:
     settled = settle(outcome)

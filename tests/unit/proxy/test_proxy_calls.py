@@ -11,7 +11,7 @@ import pytest
 from shared.events import CallRecorded
 from shared.packing import digest_packed, pack_ids, unpack_floats, unpack_ids
 from tests.engine import bytes_tokenizer as tokenizer
-from tests.engine.script import Rule, Script
+from tests.engine.script import Call, Rule, Script
 from tests.unit.proxy.world import World, body
 
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]
@@ -165,3 +165,21 @@ async def test_models_are_listed(world: World) -> None:
     for url in (f"{base}/v1/models", f"{world.proxy.url}/v1/models"):
         async with world.http.get(url) as response:
             assert [m["id"] for m in (await response.json())["data"]] == ["policy"]
+
+
+async def test_a_whole_reply_says_everything_once(world: World) -> None:
+    said = {"model": "m", "input": "DO: ls", "tools": [{"type": "function", "name": "bash", "parameters": {"type": "object"}}]}
+    async with world.http.post(f"{await world.open()}/v1/responses", json=said) as response:
+        output = (await response.json())["output"]
+    [record] = world.records
+    calls = [item["arguments"] for item in output if item["type"] == "function_call"]
+    assert calls == [c["function"]["arguments"] for c in record.reply["tool_calls"]] != []
+
+
+@pytest.mark.parametrize("size", [18, 30])
+async def test_a_model_may_write_integers_of_any_size(world: World, size: int) -> None:
+    base = await world.open()
+    call = Call(name="bash", arguments={"command": int("9" * size)})
+    world.engine.script = Script(rules=[Rule(tool_calls=[call])])
+    assert (await world.chat(base))[0] == 200
+    assert json.loads(world.records[0].reply["tool_calls"][0]["function"]["arguments"]) == call.arguments

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.proxy.dialects.base import Reply, ToolCall, Usage
+from services.proxy.errors import Refused
 from services.proxy.paths import after_reply, message_digest, nodes, start
 
 Json = dict[str, Any]
@@ -36,6 +37,9 @@ SAME = [
     (call('{"a": 1.0, "b": "\\u00e4"}'), call('{"b":"ä","a":1}', call_id="2")),
     (call("{broken "), call("{broken")),
     (call(""), call("{}")),
+    (call('{"b": 1e999, "a": 123456789012345678901234567890}'), call('{"a":123456789012345678901234567890,"b":1e999}')),
+    (call('{"a":' + "[" * 300 + "]" * 300 + "}"), call('{"a": ' + "[" * 300 + "]" * 300 + "} ")),
+    (call("[" * 100_000), call(" " + "[" * 100_000)),
 ]
 DIFFERENT = [
     (text("user", "hi"), text("user", "hi ")),
@@ -67,6 +71,18 @@ def test_a_reply_that_is_sent_back_is_on_its_own_path(content: str, tools: list[
     if calls:
         back["tool_calls"] = [{"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
     assert nodes(begin, [raw(back)]) == [after_reply(begin, reply)]
+
+
+@pytest.mark.parametrize("value", [10**30, json.loads("[" * 300 + "]" * 300)])
+def test_parts_may_hold_any_json(value: Any) -> None:
+    part, more = {"type": "odd", "value": value}, {"type": "odd", "value": [value]}
+    assert message_digest(raw(text("user", [part]))) != message_digest(raw(text("user", [more])))
+
+
+def test_a_message_that_is_nested_too_deeply_is_refused() -> None:
+    deep = b'{"role": "user", "content": [{"type": "odd", "value": ' + b"[" * 50_000 + b"]" * 50_000 + b"}]}"
+    with pytest.raises(Refused, match="nested too deeply"):
+        message_digest(msgspec.Raw(deep))
 
 
 def test_other_tools_are_another_conversation() -> None:

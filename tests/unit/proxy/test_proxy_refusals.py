@@ -11,6 +11,9 @@ import pytest
 
 from tests.unit.proxy.world import MakeWorld, World, body, eventually
 
+ODD_CALL = b'{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}'
+DEEP = b'{"messages": [{"role": "user", "content": [{"type": "text", "v": ' + b"[" * 5000 + b"]" * 5000 + b"}]}]}"
+
 
 async def refused(world: World, method: str, url: str, data: bytes = b"{}", **headers: str) -> tuple[int, str]:
     async with world.http.request(method, url, data=data, headers={k.replace("_", "-"): v for k, v in headers.items()}) as r:
@@ -34,7 +37,9 @@ async def test_paths_and_secrets_that_do_not_exist(world: World, method: str, pa
     assert not world.engine.requests
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"\xff\xfe", b'{"messages": []}', b'{"messages": [{}], "n": 2}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[1]", b"\xff\xfe", b'{"messages": []}', b'{"messages": [{}], "n": 2}', ODD_CALL, DEEP]
+)
 async def test_bodies_that_are_no_chat_requests(world: World, data: bytes) -> None:
     base = await world.open()
     status, _ = await refused(world, "POST", f"{base}/v1/chat/completions", data)

@@ -18,7 +18,7 @@ ROUTES = {
 """Path of each API's calls, after the session's."""
 
 ENDS = {
-    "openai.chat": b"data: [DONE]\n\n",
+    "openai.chat": b"data: [DONE]",
     "openai.responses": b'"type":"response.completed"',
     "anthropic.messages": b'{"type":"message_stop"}\n\n',
     "gemini": b'"finishReason":"STOP"',

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import fakeredis
 
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
-from shared.config import Config
+from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
 from shared.errors import BusUnavailable, StoreUnavailable
 from shared.events import CallRecorded, Message, SessionSealed, decode
 from shared.store.blobs import Blobs
@@ -117,6 +119,28 @@ class World:
     @property
     def seals(self) -> list[SessionSealed]:
         return [m for m in self.bus.messages() if isinstance(m, SessionSealed)]
+
+
+@asynccontextmanager
+async def living_world(
+    engine: ScriptedEngine, engine_url: str = "", about: EngineConfig | None = None, **settings: Any
+) -> AsyncIterator[World]:
+    """A world whose `ProxyConfig` has the given settings, for as long as the context lasts."""
+    config = Config(
+        run=RunConfig(id="run1"),
+        engine=about or EngineConfig(url=engine_url or engine.url),
+        proxy=ProxyConfig(**{"drain_s": 1.0, "hold_s": 0.3} | settings),
+    )
+    store = fakeredis.FakeAsyncRedis()
+    bus, sessions, blobs = TroubledBus(), TroubledSessions(store, "run1"), Blobs(store, "run1")
+    proxy = ProxyService(config, bus, sessions, blobs, control_key=KEY)
+    await proxy.start()
+    try:
+        async with aiohttp.ClientSession() as http:
+            yield World(config, engine, bus, sessions, blobs, proxy, http)
+    finally:
+        bus.free.set()
+        await proxy.stop()
 
 
 def body(messages: list[Json] | str, **fields: Any) -> Json:
