@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import redis.asyncio as redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, RedisError
-from redis.exceptions import TimeoutError as RedisTimeout
+from redis.exceptions import RedisError
 
 from shared.errors import StoreUnavailable
+from shared.store.line import Line
 
 Client = redis.Redis
 
 
-class _Bounded(redis.Redis):
-    """A client whose operations end in time, whatever their inner retries (of connecting, of sending) add up to."""
+class _Client(redis.Redis):
+    """redis-py's commands, over a connection of our own."""
 
-    timeout_s: float
+    line: Line
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        async with asyncio.timeout(self.timeout_s):
-            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        reply = await self.line.run(*args)
+        options.pop("keys", None)  # they are for redis-py's cache
+        read = self.response_callbacks.get(args[0])
+        return reply if read is None else read(reply, **options)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        self.line.close()
+        await super().aclose(close_connection_pool)
 
 
 def connect(url: str, password: str | None = None, timeout_s: float = 5.0) -> Client:
@@ -36,17 +39,9 @@ def connect(url: str, password: str | None = None, timeout_s: float = 5.0) -> Cl
         password: of the server, if it has one.
         timeout_s: how long one operation may take in all.
     """
-    client = _Bounded.from_url(
-        url,
-        password=password,
-        socket_timeout=None,  # the client's own timeouts, one a write and one a read, cost as much as the command itself
-        socket_connect_timeout=timeout_s,
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries=max(3, int(timeout_s / 0.4))),
-        retry_on_error=[ConnectionError, RedisTimeout, BusyLoadingError],
-        health_check_interval=15,
-    )
-    assert isinstance(client, _Bounded)
-    client.timeout_s = timeout_s
+    client = _Client.from_url(url, protocol=2)
+    assert isinstance(client, _Client)
+    client.line = Line(url, password, timeout_s)
     return client
 
 

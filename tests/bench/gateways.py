@@ -136,7 +136,17 @@ class World:
 
     async def _rllm(self) -> Gateway:
         program, port = install(), free_port()
-        command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--worker", f"{self._engine}/v1"]
+        command = [
+            str(program),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--worker",
+            f"{self._engine}/v1",
+            "--store",
+            "memory",
+        ]
         child = self._child("rllm", command)
         await child.answering(f"{_HOST}:{port}/health")
         return Gateway("rllm", port, child.pid)

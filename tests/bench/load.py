@@ -16,13 +16,14 @@ import msgspec
 import uvloop
 
 from tests.bench.bodies import Api, body
+from tests.bench.replies import REPLY
 
 Calls = list[tuple[int, int]]
 """(tokens of the first prompt, turn) of calls that are made one after another; see `replies`."""
 
 _HEAD_END = b"\r\n\r\n"
-_ENDS = (b"[DONE]", b"message_stop", b'"finish_reason":"stop"', b'"stop_reason":"end_turn"')
-"""One of these is in every reply that is whole."""
+_LAST = REPLY.rsplit(" ", 1)[1].encode()
+"""The last word of every reply that is whole, in whatever dialect."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +142,7 @@ class _Run:
         started = time.perf_counter()
         response = await connection.ask(head.encode() + sent)
         took = time.perf_counter() - started
-        if response.startswith(b"HTTP/1.1 200") and any(end in response for end in _ENDS):
+        if response.startswith(b"HTTP/1.1 200") and _LAST in response:
             self._times.append(took)
         else:
             self._failed, self._reason = self._failed + 1, self._reason or response[:600].decode(errors="replace")
