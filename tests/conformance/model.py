@@ -19,7 +19,7 @@ _MARK = re.compile(r"\[\[(?P<kind>main|sub):(?P<harness>[a-z0-9-]+):(?P<scene>[a
 _ODD = (" , ", " :  ")  # separators of JSON that nobody writes
 _LONG = " ".join(f"Sentence {n} of a long answer, with {TEXT}" for n in range(12))
 _STEPS = ("echo one > one.txt", "cat one.txt > two.txt")
-_MUCH = 'for i in $(seq 400); do echo "$i: the configuration of the orchestrator says where its sandboxes are"; done'
+_MUCH = 'for i in $(seq 400); do echo "{step}.$i: the configuration of the orchestrator says where its sandboxes are"; done'
 _VERDICT = json.dumps({"reasoning": "It was done.", "verdict": True, "failure_reason": ""})
 _SUMMARY = "<summary>\nNumbers were printed; the rest is still to be done. {mark}\n</summary>"
 _NEVER = 40  # steps after which a history should have been summarised
@@ -158,8 +158,10 @@ def written(text: str, calls: Uses, thought: str = "", odd: bool = False) -> str
 
 def subagent(program: Program, step: int) -> Say:
     """A subagent's conversation."""
-    calls = [(program.shell, {"command": "echo sub > sub.txt"})] if step == 0 else []
-    return Say(written("Working." if calls else "The report: sub.txt is written.", calls), "sub")
+    if step == 0:
+        return Say(written("Working.", [(program.shell, {"command": "echo sub > sub.txt"})]), "sub")
+    report = "The report: sub.txt is written."
+    return Say(written(report, [(program.report, {"text": report})] if program.report else []), "sub")
 
 
 def _plain(call: Scripted) -> Say:
@@ -173,7 +175,7 @@ def _streaming(call: Scripted) -> Say:
 
 def _tools(call: Scripted) -> Say:
     if call.step == 0:
-        return call.run(f"cat > odd.txt <<'END'\n{TEXT}\nEND", odd=True)
+        return call.run(f"printf '%s\\n' '{TEXT}' > odd.txt", odd=True)
     if call.step == 1 and call.program.write:
         return call.use(call.program.write, path="file.txt", text=f"{TEXT}\n")
     if call.step == 1:
@@ -249,7 +251,7 @@ def _compaction(call: Scripted) -> Say:
     if "summary" in call.state.done:
         call.state.after += 1
         return call.run("echo after > after.txt") if call.state.after == 1 else call.finish()
-    return call.run(_MUCH) if call.state.calls <= _NEVER else call.finish("There was no compaction.")
+    return call.run(_MUCH.format(step=call.step)) if call.state.calls <= _NEVER else call.finish("There was no compaction.")
 
 
 def _image(call: Scripted) -> Say:

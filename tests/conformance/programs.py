@@ -31,6 +31,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         write: writes `{text}` into the file `{path}`.
         image: shows the picture `{path}` to the model; None for a program that shows some by itself.
         subagent: has a subagent do `{prompt}`.
+        report: ends the subagent's work with `{text}`; None when an answer without a tool call does.
         wait: waits for the subagent `{agent}`, where the program would end without it.
         agent: regular expression that finds its name in the result of `subagent`.
         finish: command that ends its work; empty when an answer without a tool call does.
@@ -47,6 +48,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     write: Tool | None = None
     image: Tool | None = None
     subagent: Tool | None = None
+    report: Tool | None = None
     wait: Tool | None = None
     agent: str = ""
     finish: str = ""

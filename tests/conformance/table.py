@@ -14,6 +14,34 @@ PASS = "pass"
 EXCUSED = "excused: "
 PAGE = Path(__file__).parents[2] / "docs" / "harnesses.md"
 
+OWN = """
+## A harness of your own
+
+One file, `mine.toml`, in a folder that `orchestrator.harness_dir` names; `openforge rollout TASK --harness mine` runs it:
+
+```toml
+about = "my agent"
+api = "openai.chat"                    # or openai.responses, anthropic.messages, gemini
+argv = ["my-agent", "{instruction}"]   # found among what is installed; else on the sandbox's PATH, or absolute
+
+[install]                              # leave it out for a program that is there already
+kind = "pip"                           # or npm
+package = "my-agent"
+version = "1.2.3"
+
+[env]
+OPENAI_BASE_URL = "{base_url_v1}"      # {base_url} is the same without /v1
+OPENAI_API_KEY = "{key}"
+
+[files]                                # in the home folder
+".my-agent.json" = '{"model": "{model}", "context": {context_length}}'
+
+[[roles]]                              # which calls are not the main conversation
+role = "aux"
+tools = "none"
+```
+"""
+
 Table = dict[str, dict[str, str]]
 """harness -> scene -> `pass`, or `excused: ` and why, or what is wrong."""
 
@@ -49,7 +77,7 @@ def write_page(table: Table, programs: dict[str, Program], mode: str, page: Path
         lines.append(f"| {name} | {version} | {adapter.api} | {' | '.join(shown)} |")
     lines += ["", *(f"- **{scene}**: {what.about}." for scene, what in SCENES.items()), ""]
     lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
-    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page.write_text("\n".join(lines) + "\n" + OWN, encoding="utf-8")
 
 
 def _cell(name: str, scene: str, cell: str, program: Program, notes: list[str]) -> str:

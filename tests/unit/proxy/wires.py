@@ -44,7 +44,8 @@ class Wire:
     async def answer(self) -> tuple[int, bytes]:
         """Status and body of an answer after which the connection is closed."""
         async with asyncio.timeout(5):
-            head, _, content = (await self._reader.read()).partition(b"\r\n\r\n")
+            received = (await self._reader.read()).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+        head, _, content = received.partition(b"\r\n\r\n")
         self._writer.close()
         return int(head.split()[1]), content
 
