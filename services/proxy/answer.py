@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,33 +16,33 @@ from shared.errors import FidelityError
 _NULL = msgspec.Raw(b"null")
 
 
-class _TokenLogprob(msgspec.Struct):
+class _TokenLogprob(msgspec.Struct, gc=False):
     logprob: float
 
 
-class _Logprobs(msgspec.Struct):
+class _Logprobs(msgspec.Struct, gc=False):
     content: list[_TokenLogprob] | None = None
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
-class _ToolCall(msgspec.Struct):
+class _ToolCall(msgspec.Struct, gc=False):
     index: int = 0
     id: str | None = None
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None  # the same, as some teachers call it
     tool_calls: list[_ToolCall] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: _Message | None = None
     message: _Message | None = None
     token_ids: list[int] | None = None
@@ -50,17 +51,17 @@ class _Choice(msgspec.Struct):
     stop_reason: int | str | None = None
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(msgspec.Struct, gc=False):
     choices: list[_Choice] = []
     prompt_token_ids: msgspec.Raw = _NULL
     usage: _Usage | None = None
@@ -68,6 +69,7 @@ class _Reply(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Reply)
+_logprob = attrgetter("logprob")
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
@@ -163,6 +165,11 @@ class Answer:
             reply = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise FidelityError(f"the engine's reply cannot be read: {e}") from None
+        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few events have any
+            self._add_facts(reply)
+        return reply
+
+    def _add_facts(self, reply: _Reply) -> None:
         if reply.error is not None:
             raise broken(error_words(reply.error))
         if reply.prompt_token_ids != _NULL:
@@ -171,19 +178,20 @@ class Answer:
             self._told = reply.usage
             if reply.usage.prompt_tokens_details is not None:
                 self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
-        return reply
 
     def _add_tokens(self, choice: _Choice) -> None:
         if choice.token_ids:
-            self.completion += choice.token_ids
+            self.completion.extend(choice.token_ids)
         if choice.logprobs is not None and choice.logprobs.content:
-            self.logprobs += [p.logprob for p in choice.logprobs.content]
+            self.logprobs.extend(map(_logprob, choice.logprobs.content))
         if choice.finish_reason is not None:
             self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
 
     def _add_delta(self, message: _Message) -> Delta | None:
         if message.content:
             self._content.append(message.content)
+        if not (message.reasoning or message.reasoning_content or message.tool_calls):  # nearly always
+            return Delta(content=message.content) if message.content else None
         if thought := message.reasoning or message.reasoning_content or "":
             self._reasoning.append(thought)
         tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()

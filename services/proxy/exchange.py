@@ -91,16 +91,23 @@ class Passed(_Base):
         answer, splitter, tail = self._call.answer, SseSplitter(), bytearray()
         await self._client.start(200, EVENTS, cache_control="no-cache")
         while piece := await content.next():
-            now = bytearray()
-            for event in splitter.feed(piece):
-                if data := event_data(event):
-                    answer.add(data)
-                (now if answer.finish_reason is None else tail).extend(event)
-            if now:
-                await self._client.send(bytes(now))
+            events = splitter.feed(piece)
+            passed = self._read(events)
+            if passed:
+                await self._client.send(b"".join(events[:passed]))
+            tail += b"".join(events[passed:])
         if answer.finish_reason is None:
             raise broken("the engine's stream ended before its reply did")
         self._tail = bytes(tail) if _DONE.strip() in tail else bytes(tail) + _DONE
+
+    def _read(self, events: list[bytes]) -> int:
+        """Takes in events; gives how many of them come before the one that ends the reply."""
+        answer, passed = self._call.answer, 0
+        for event in events:
+            if data := event_data(event):
+                answer.add(data)
+            passed += answer.finish_reason is None
+        return passed
 
 
 class Worded(_Base):

@@ -24,7 +24,7 @@ class SseSplitter:
             self._searched = max(0, len(self._buffer) - 2)
             return []
         stream = bytes(self._buffer)
-        events = _cut(stream) if b"\r" in stream else [event + _BLANK for event in stream.split(_BLANK)[:-1]]
+        events = _cut(stream) if b"\r" in stream else [event + _BLANK for event in _END.split(stream)[:-1]]
         del self._buffer[: sum(map(len, events))]
         self._searched = max(0, len(self._buffer) - 2)
         return events

@@ -95,7 +95,7 @@ class OpenAIChat:
             constrained=_constrained(request, fields),
             max_tokens=min(limits, default=None),
             requested={name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields},
-            media=any(mark in raw for mark in _MEDIA for raw in map(bytes, messages)),
+            media=_has_media(body) and any(map(_has_media, map(bytes, messages))),  # mostly the first search settles it
             private=bool((request.stream_options or {}).get("include_usage")),
         )
 
@@ -192,6 +192,10 @@ def _message(raw: msgspec.Raw) -> msgspec.Raw:
     fields = _fields.decode(raw)
     fields["role"] = msgspec.Raw(b'"system"')
     return msgspec.Raw(msgspec.json.encode(fields))
+
+
+def _has_media(raw: bytes) -> bool:
+    return any(mark in raw for mark in _MEDIA)
 
 
 def _constrained(request: _Request, fields: dict[str, msgspec.Raw]) -> bool:
