@@ -22,6 +22,7 @@ _ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",  # opens the pause, resume and weight-transfer routes
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
+    "TORCHDYNAMO_DISABLE": "1",  # what --enforce-eager leaves to compile costs minutes of a core in every checkout
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "DO_NOT_TRACK": "1",
