@@ -15,7 +15,8 @@ from services.proxy.sampling import NULL, SAMPLING_FIELDS
 _PATH = "/v1/chat/completions"
 _Tokens = Annotated[int, Meta(ge=1)]
 _GRAMMARS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
-_MEDIA = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"audio_url"', b'"image_embeds"')
+_MEDIA = frozenset(("image_url", "input_audio", "video_url", "audio_url", "image_embeds"))
+"""Fields that make a part of a message one of media."""
 
 
 class _Format(msgspec.Struct):
@@ -77,7 +78,7 @@ class OpenAIChat:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
             fields, request = _fields.decode(body), _request.decode(body)
-            messages = [_message(raw) for raw in request.messages]
+            heads = [_heads.decode(raw) for raw in request.messages]
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
@@ -89,13 +90,13 @@ class OpenAIChat:
             fields.pop(name, None)
         return Turn(
             model=request.model or "",
-            messages=messages,
+            messages=list(map(_message, request.messages, heads)),
             fields=fields,
             stream=bool(request.stream),
             constrained=_constrained(request, fields),
             max_tokens=min(limits, default=None),
             requested={name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields},
-            media=_has_media(body) and any(map(_has_media, map(bytes, messages))),  # mostly the first search settles it
+            media=any(map(_has_media, heads)),
             private=bool((request.stream_options or {}).get("include_usage")),
         )
 
@@ -184,9 +185,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _message(raw: msgspec.Raw) -> msgspec.Raw:
-    """A message, checked as far as it is read here; a developer's is a system message to the engine."""
-    head = _heads.decode(raw)
+def _message(raw: msgspec.Raw, head: _Head) -> msgspec.Raw:
+    """A message as the engine takes it; a developer's is a system message to it."""
     if head.role != "developer":
         return raw
     fields = _fields.decode(raw)
@@ -194,8 +194,8 @@ def _message(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(fields))
 
 
-def _has_media(raw: bytes) -> bool:
-    return any(mark in raw for mark in _MEDIA)
+def _has_media(head: _Head) -> bool:
+    return isinstance(head.content, list) and not all(map(_MEDIA.isdisjoint, head.content))
 
 
 def _constrained(request: _Request, fields: dict[str, msgspec.Raw]) -> bool:
