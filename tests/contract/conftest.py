@@ -67,9 +67,8 @@ def nats_container(docker_engine: None) -> Iterator[Address]:
 def redis_container(docker_engine: None) -> Iterator[Address]:
     """Redis in a container, as docker-compose.yml has it."""
     password, service = secrets.token_hex(8), COMPOSE["redis"]
-    command = [word.replace("$$", "$") for word in service["command"]]
-    container = RedisContainer(service["image"], password=password).with_command(command)
-    with container.with_env("OPENFORGE_STORE_PASSWORD", password):
+    command = [password if word.startswith("${OPENFORGE_STORE_PASSWORD") else word for word in service["command"]]
+    with RedisContainer(service["image"], password=password).with_command(command) as container:
         yield Address(f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0", password)
 
 
