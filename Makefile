@@ -29,7 +29,7 @@ test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests w
 	@$(BIN)/python -m pytest -m harness
 	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
-test-fast: setup ## unit tests only, under a minute
+test-fast: setup ## unit tests that start nothing, under a minute
 	@$(BIN)/python -m pytest tests/unit -m "not real and not slow"
 
 conformance: MODE = splice

@@ -23,7 +23,26 @@ from tests.embedded import Address, nats, valkey
 from tests.engine.scripted import ScriptedEngine
 
 _START_S = 180.0
+_STARTING = {
+    "scripted_engine",
+    "house",
+    "bench_of",
+    "nats_server",
+    "store_server",
+    "teacher",
+    "server",
+    "programs",
+    "model_folder",
+}
+"""Fixtures that start a server or a program."""
 _ROOT = Path(__file__).parent.parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts anything is slow; `make test-fast` leaves it out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _STARTING & set(item.fixturenames):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
