@@ -30,7 +30,7 @@ test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests w
 	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
 test-fast: setup ## unit tests that start nothing, under a minute
-	@$(BIN)/python -m pytest tests/unit -m "not real and not slow"
+	@$(BIN)/python -m pytest tests/unit -m "not real and not slow" --hypothesis-profile=fast
 
 conformance: MODE = splice
 conformance: setup ## real harness programs through every scene (HARNESS=codex,pi SCENE=plain MODE=splice ARGS=--docs)

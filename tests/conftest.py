@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from services.dev.servers import free_port
 from services.trainer.vllm_command import vllm_command
@@ -35,6 +36,8 @@ _STARTING = {
     "model_folder",
 }
 """Fixtures that start a server or a program."""
+
+settings.register_profile("fast", max_examples=5)
 _ROOT = Path(__file__).parent.parent
 
 
