@@ -18,7 +18,7 @@ Ending = CallEnd | Literal["lost"]
 HOLD_POLL_S = 0.05
 SIGN_S = 10.0
 """Seconds between signs of life on a stream that waits."""
-_SIGN = b"\r\n"  # an empty line, over which every client passes; Gemini CLI does not pass over a comment
+_SIGN = b"\r\n"  # an empty line, since Gemini CLI does not pass over a comment
 SETTLE_S = 0.01
 """Settlings of so long go to the store together: one costs as much as ten. A proxy that is killed leaves these calls open."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast
 
 from tests.engine.real_tokenizer import TEMPLATE, tokenizer
+from tests.engine.tiny_model import save_model
 
 MAX_LENGTH = 40960
 
@@ -19,22 +19,5 @@ def make_long_model(out: Path, seed: int = 0) -> Path:
         model_max_length=MAX_LENGTH,
     )  # fmt: skip
     fast.chat_template = TEMPLATE.read_text(encoding="utf-8")
-    fast.save_pretrained(out)
-    torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=(len(fast) + 63) // 64 * 64,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=32,
-        max_position_embeddings=MAX_LENGTH,
-        tie_word_embeddings=False,
-        eos_token_id=fast.eos_token_id,
-        pad_token_id=fast.pad_token_id,
-        bos_token_id=None,
-        initializer_range=0.08,
-    )
-    Qwen3ForCausalLM(config).float().save_pretrained(out, safe_serialization=True)
+    save_model(fast, out, MAX_LENGTH, seed)
     return out

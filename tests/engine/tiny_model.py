@@ -59,7 +59,11 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 def make_model(out: Path, seed: int = 0) -> None:
     """Writes model and tokenizer in Hugging Face format to `out`."""
-    tokenizer = make_tokenizer()
+    save_model(make_tokenizer(), out, MAX_LENGTH, seed)
+
+
+def save_model(tokenizer: PreTrainedTokenizerFast, out: Path, length: int, seed: int) -> None:
+    """Writes a tokenizer, and a random model for it that takes up to `length` tokens."""
     tokenizer.save_pretrained(out)
     torch.manual_seed(seed)
     model = Qwen3ForCausalLM(
@@ -71,7 +75,7 @@ def make_model(out: Path, seed: int = 0) -> None:
             num_attention_heads=2,
             num_key_value_heads=1,
             head_dim=32,
-            max_position_embeddings=MAX_LENGTH,
+            max_position_embeddings=length,
             tie_word_embeddings=False,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
