@@ -16,8 +16,7 @@ import uvloop
 
 from shared.bus import Bus
 from shared.bus.nats import connect_nats
-from shared.config import Config
-from shared.config.model import ServiceName
+from shared.config import Config, ServiceName
 from shared.errors import ConfigError
 from shared.log import log_context, setup_logging
 from shared.store.assembly import Assembly

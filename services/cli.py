@@ -12,8 +12,7 @@ import typer
 from shared.errors import ForgeError
 
 if TYPE_CHECKING:
-    from shared.config import Config
-    from shared.config.model import ServiceName
+    from shared.config import Config, ServiceName
 
 app = typer.Typer(
     name="openforge",

@@ -14,10 +14,20 @@ from shared.events import CallRecorded, Row, SessionSealed, TokenCounts
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What an attempt gives: rows, where its tokens went, calls, and the weight versions that they saw (0 without calls)."""
+    """What an attempt gives.
+
+    Attributes:
+        rows: to be trained.
+        tokens: where its sampled tokens went.
+        untrained: numbers of the calls that no row trains, ascending, per reason.
+        calls: number of calls that can be used.
+        min_version: of the weights that its calls saw; 0 without calls.
+        max_version: likewise.
+    """
 
     rows: list[Row]
     tokens: TokenCounts
+    untrained: dict[str, list[int]]
     calls: int
     min_version: int
     max_version: int
@@ -50,10 +60,11 @@ def assemble(records: Sequence[CallRecorded], sealed: SessionSealed, *, max_row_
     cut = {*sealed.cut, *(c.seq for c in usable if c.record.delivery == "cut")}
     parents = link(usable, cut)
     untrained = reasons(usable, parents, cut, max_row_tokens)
-    lost = {c.seq: "lost" for c in calls if c.seq in unusable(sealed)}
+    fates = {**untrained, **{c.seq: "lost" for c in calls if c.seq in unusable(sealed)}}
     return Assembled(
         rows=rows(usable, parents, trained={c.seq for c in usable if c.record.completion} - untrained.keys()),
-        tokens=count((sampled(c.record), {**untrained, **lost}.get(c.seq)) for c in calls),
+        tokens=count((sampled(c.record), fates.get(c.seq)) for c in calls),
+        untrained={why: sorted(seq for seq, fate in fates.items() if fate == why) for why in sorted(set(fates.values()))},
         calls=len(usable),
         min_version=min((c.record.weight_version_start for c in usable), default=0),
         max_version=max((c.record.weight_version_end for c in usable), default=0),

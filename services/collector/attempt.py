@@ -9,7 +9,7 @@ import msgspec
 from services.collector.assemble import Assembled, assemble, unusable
 from services.collector.calls import sampled
 from services.collector.tokens import count, untrain
-from shared.config.model import CollectorConfig
+from shared.config import CollectorConfig
 from shared.errors import FidelityError
 from shared.events import (
     CallRecorded,
@@ -36,13 +36,15 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
         final: it is the rollout's last; a failure's end is noted apart, for it may be declared after the attempt was settled.
         tokens: where its sampled tokens went.
         trajectory: None when it has no vote.
-        detail: one line for a person when it has none.
+        untrained: with a vote, numbers of the calls that no row trains, per reason.
+        detail: without one, one line for a person.
     """
 
     outcome: str
     final: bool
     tokens: TokenCounts
     trajectory: Trajectory | None = None
+    untrained: dict[str, list[int]] = {}
     detail: str = ""
 
 
@@ -105,7 +107,7 @@ def _with_vote(outcome: Ended, reward: float, assembled: Assembled, config: Coll
         min_version=assembled.min_version, max_version=assembled.max_version,
     )  # fmt: skip
     name = "timed_out" if timed_out else "finished"
-    return Settled(outcome=name, final=True, tokens=tokens, trajectory=trajectory)
+    return Settled(outcome=name, final=True, tokens=tokens, trajectory=trajectory, untrained=assembled.untrained)
 
 
 def _reward(outcome: Ended, config: CollectorConfig) -> float | None:

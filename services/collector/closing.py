@@ -10,7 +10,7 @@ import msgspec
 
 from services.collector.groups import GroupInfo, decide, read_slots
 from shared.bus import Bus
-from shared.config.model import CollectorConfig
+from shared.config import CollectorConfig
 from shared.errors import Rejected
 from shared.events import GroupCompleted, GroupDiscarded, decode, encode
 from shared.store.assembly import Assembly

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from services.collector.calls import ID_BYTES, Call
-from shared.events import Row
+from shared.events import Row, Span
 from shared.lineage import Lineage
 
 Parents = Mapping[int, int | None]
@@ -72,11 +72,13 @@ def rows(calls: Sequence[Call], parents: Parents, trained: set[int]) -> list[Row
     """Rows in the order of their last calls. A row ends with a trained call; the first row that holds a call trains it."""
     by_seq = {c.seq: c for c in calls}
     leaves = trained - {a for seq in trained for a in _ancestors(seq, parents)}
+    after = {seq: n for n, seq in enumerate(sorted(trained, reverse=True))}
     made: list[Row] = []
     to_train = set(trained)
     for leaf in sorted(leaves):
         path = [leaf, *_ancestors(leaf, parents)]
-        made.append(_row(by_seq[leaf], by_seq[path[-1]], [by_seq[seq] for seq in path if seq in to_train]))
+        owned = [by_seq[seq] for seq in reversed(path) if seq in to_train]
+        made.append(_row(by_seq[leaf], by_seq[path[-1]], [_span(call, after[call.seq]) for call in owned], owned))
         to_train.difference_update(path)
     return made
 
@@ -99,12 +101,17 @@ def _ancestors(seq: int, parents: Parents) -> Iterator[int]:
         parent = parents[parent]
 
 
-def _row(leaf: Call, root: Call, owned: Sequence[Call]) -> Row:
+def _span(call: Call, after: int) -> Span:
+    return Span(seq=call.seq, start=call.record.prompt_len, end=len(call.full) // ID_BYTES, after=after)
+
+
+def _row(leaf: Call, root: Call, spans: list[Span], owned: Sequence[Call]) -> Row:
     """Every call of a path is a prefix of its leaf, so that the leaf's ids are the row's."""
     mask = bytearray(len(leaf.full) // ID_BYTES)
     logprobs = bytearray(len(leaf.full))
-    for call in owned:
-        start, end = len(call.full) - len(call.record.completion), len(call.full)
-        mask[start // ID_BYTES : end // ID_BYTES] = b"\x01" * ((end - start) // ID_BYTES)
-        logprobs[start:end] = call.record.logprobs
-    return Row(prompt_len=root.record.prompt_len, ids=leaf.full, response_mask=bytes(mask), logprobs=bytes(logprobs))
+    for span, call in zip(spans, owned, strict=True):
+        mask[span.start : span.end] = b"\x01" * (span.end - span.start)
+        logprobs[span.start * ID_BYTES : span.end * ID_BYTES] = call.record.logprobs
+    return Row(
+        prompt_len=root.record.prompt_len, ids=leaf.full, response_mask=bytes(mask), logprobs=bytes(logprobs), spans=spans
+    )

@@ -18,7 +18,7 @@ from services.collector.closing import Closing
 from services.collector.groups import GroupInfo
 from services.collector.settling import Settling
 from shared.bus import Bus
-from shared.config.model import Config
+from shared.config import Config
 from shared.errors import ForgeError, InvalidId, Rejected
 from shared.events import (
     CallRecorded,

@@ -10,7 +10,7 @@ import msgspec
 from services.collector.assemble import missing
 from services.collector.attempt import Settled, conclude
 from shared.bus import Bus
-from shared.config.model import CollectorConfig
+from shared.config import CollectorConfig
 from shared.events import (
     CallRecorded,
     RolloutFailed,
@@ -87,4 +87,5 @@ def _told(about: RolloutMessage, settled: Settled) -> TrajectoryAssembled | Traj
     return TrajectoryAssembled(
         run_id=about.run_id, rollout_id=about.rollout_id, attempt=about.attempt, group_id=about.group_id,
         purpose=about.purpose, reward=made.reward, calls=made.calls, rows=len(made.rows), tokens=made.tokens,
+        untrained=settled.untrained,
     )  # fmt: skip

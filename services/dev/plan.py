@@ -17,8 +17,7 @@ from services.app import SERVICES, ready_file
 from services.dev.process import ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.trainer.vllm_command import vllm_command
-from shared.config import Config
-from shared.config.model import ServiceName
+from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
 
 

@@ -12,7 +12,7 @@ import msgspec
 from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from services.orchestrator.state import Rollout, Sealed
-from shared.config.model import ProxyConfig
+from shared.config import ProxyConfig
 from shared.errors import ConfigError, EngineError, FidelityError
 from shared.ids import session_id
 from shared.roles import RoleRule

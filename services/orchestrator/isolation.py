@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from services.orchestrator.sandbox import PATH, Isolation, Sandbox
-from shared.config.model import OrchestratorConfig
+from shared.config import OrchestratorConfig
 from shared.errors import SandboxError
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.sandbox import Isolation, PhaseName, Sandbox, log_folders
 from services.orchestrator.spec import Copy, Phase, Spec
 from services.orchestrator.verify import REWARD_FILES
-from shared.config.model import Config
+from shared.config import Config
 from shared.events import RolloutStart
 from shared.task import Task, expand
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from services.orchestrator.sandbox import Isolation, copy_etc
 from services.orchestrator.state import Outcome
-from shared.config.model import Config
+from shared.config import Config
 from shared.errors import SandboxError
 from shared.events import RolloutFinished
 

@@ -18,7 +18,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus.acks import Acks
 from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream
-from shared.config.model import BusConfig
+from shared.config import BusConfig
 from shared.errors import BusUnavailable
 
 log = logging.getLogger(__name__)

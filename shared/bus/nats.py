@@ -20,7 +20,7 @@ from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, t
 from shared.bus.link import RECONNECT_S, REQUEST_S, Link
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of, stream_of
 from shared.bus.workers import GRACE_S, Workers
-from shared.config.model import BusConfig
+from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
 from shared.events import Message, decode, encode
 from shared.ids import check_id

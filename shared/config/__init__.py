@@ -1,22 +1,12 @@
 """Configuration: `model.py` says what exists, `resolve.py` finds each value and remembers where it came from."""
 
-from shared.config.model import (
-    BusConfig,
-    CollectorConfig,
-    Config,
-    EngineConfig,
-    OrchestratorConfig,
-    ProxyConfig,
-    RunConfig,
-    StoreConfig,
-    SynthConfig,
-    TasksConfig,
-    TrainerConfig,
-    WarmStartConfig,
-)
+from shared.config.model import Config, ServiceName
 from shared.config.resolve import Resolved, load_config, resolve
+from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
+from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
+from shared.config.training import CollectorConfig, TrainerConfig, WarmStartConfig
 
 __all__ = [
     "BusConfig", "CollectorConfig", "Config", "EngineConfig", "OrchestratorConfig", "ProxyConfig", "Resolved", "RunConfig",
-    "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "ServiceName", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from shared.config.model import PATHS, Config, Section, Tree
+from shared.config.base import Section, Tree
+from shared.config.model import PATHS, Config
 from shared.errors import ConfigError
 
 ENV_PREFIX = "OPENFORGE__"

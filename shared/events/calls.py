@@ -67,6 +67,8 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         weight_version_end: served when it ended.
         engine: engine id (its base URL).
         constrained: sampled under a grammar or a forced tool.
+        replay_gap: largest difference (nats) between the log-probs of a constrained reply and those that the same weights
+            give it without the grammar; None where it was not measured.
         delivery: `sent` (whole, on its way), `cut` (the client left first).
         streamed: the harness asked for a stream.
         latency_s: seconds from arrival to the last upstream byte.
@@ -105,6 +107,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     weight_version_end: int
     engine: str = ""
     constrained: bool = False
+    replay_gap: float | None = None
     delivery: Literal["sent", "cut"] = "sent"
     streamed: bool = False
     latency_s: float = 0.0

@@ -25,6 +25,22 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, int] = {}
 
 
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """The sampled tokens of one call that a row trains: ``ids[start:end]``.
+
+    Attributes:
+        seq: number of the call.
+        start: place of its first sampled token.
+        end: place after its last one.
+        after: trained calls of the trajectory with higher numbers, in whatever row: T - t of a discounted reward.
+    """
+
+    seq: int
+    start: int
+    end: int
+    after: int
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One training sequence: a root-to-leaf path of calls, L tokens.
 
@@ -33,12 +49,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         ids: packed uint32 (L,).
         response_mask: packed uint8 (L,), 1 on tokens that this row trains.
         logprobs: packed float32 (L,), the engine's at sampling time, 0 where response_mask is 0.
+        spans: where response_mask is 1, call by call, in the order of their places.
     """
 
     prompt_len: int
     ids: bytes
     response_mask: bytes
     logprobs: bytes
+    spans: list[Span]
 
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,12 +76,21 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrajectoryAssembled(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.assembled"):
-    """All calls of an attempt were found and made into rows."""
+    """All calls of an attempt were found and made into rows.
+
+    Attributes:
+        reward: of the trajectory.
+        calls: number of calls that could be used.
+        rows: number of rows that they were merged into.
+        tokens: where its sampled tokens went.
+        untrained: numbers of the calls that are not trained, per reason.
+    """
 
     reward: float
     calls: int
     rows: int
     tokens: TokenCounts
+    untrained: dict[str, list[int]] = {}
 
 
 class TrajectoryDiscarded(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.discarded"):

@@ -17,7 +17,7 @@ from testcontainers.core.config import testcontainers_config
 
 from shared.bus.memory import Broker, MemoryBus
 from shared.bus.nats import connect_nats
-from shared.config.model import BusConfig
+from shared.config import BusConfig
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.bus.nats import NatsBus, connect_nats
-from shared.config.model import BusConfig
+from shared.config import BusConfig
 from shared.errors import BusUnavailable
 from shared.events import Message, WeightsLoaded
 from tests.embedded import MAX_PAYLOAD, Server
@@ -132,7 +132,7 @@ _DIES = """
 import asyncio, os, sys
 import msgspec
 from shared.bus.nats import connect_nats
-from shared.config.model import BusConfig
+from shared.config import BusConfig
 from shared.events import WeightsLoaded
 
 async def die(message):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from services.collector.attempt import Outcome, Settled, conclude
-from shared.config.model import CollectorConfig
+from shared.config import CollectorConfig
 from shared.events import Purpose, RolloutFailed, RolloutFinished, RolloutTimedOut, TokenCounts
 from tests.unit.collector.rollouts import Session, adds_up, changed, ended
 

@@ -13,7 +13,7 @@ import redis.exceptions
 
 from services.collector.service import CollectorService
 from shared.bus.memory import Broker, MemoryBus
-from shared.config.model import CollectorConfig, Config, RunConfig
+from shared.config import CollectorConfig, Config, RunConfig
 from shared.events import (
     GroupCompleted,
     GroupDiscarded,

@@ -26,6 +26,7 @@ from shared.events import (
     RunFinished,
     RunStart,
     SessionSealed,
+    Span,
     TokenCounts,
     Trajectory,
 )
@@ -238,4 +239,5 @@ def row(prompt: Sequence[int] = PROMPT, reply: Sequence[int] = REPLY) -> Row:
         ids=pack_ids([*prompt, *reply]),
         response_mask=pack_mask([0] * len(prompt) + [1] * len(reply)),
         logprobs=pack_floats([0.0] * len(prompt) + [-0.5] * len(reply)),
+        spans=[Span(seq=1, start=len(prompt), end=len(prompt) + len(reply), after=0)],
     )

@@ -1,0 +1,97 @@
+"""Settings of the run as a whole and of the servers that it needs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shared.config.base import Count, Positive, Section
+
+
+class RunConfig(Section, frozen=True, kw_only=True):
+    """The run as a whole.
+
+    Attributes:
+        id: run id; empty makes a new one.
+        root: folder that gets one folder per run.
+        seed: of task order, sampling and everything else that draws.
+        min_free_mb: free disk below which a run does not start, or ends with a message instead of a broken file.
+    """
+
+    id: str = ""
+    root: str = "runs"
+    seed: int = 0
+    min_free_mb: Count = 500
+
+
+class BusConfig(Section, frozen=True, kw_only=True):
+    """NATS.
+
+    Attributes:
+        url: of a running server; empty starts the embedded one.
+        token_env: environment variable with the server's token.
+        timeout_s: how long a publish may wait for its acknowledgement, retries included.
+        max_deliver: deliveries before a message becomes a dead letter.
+        max_payload: bytes; larger bodies are refused (the embedded server is started with it).
+        max_bytes: bytes each stream may keep on disk.
+        ack_wait_s: a message that its consumer went silent about is delivered again after so long; a running handler keeps it.
+        replicas: copies of each stream in a cluster of servers.
+    """
+
+    url: str = ""
+    token_env: str = "OPENFORGE_BUS_TOKEN"
+    timeout_s: Positive = 5.0
+    max_deliver: Count = 6
+    max_payload: Count = 8 * 1024 * 1024
+    max_bytes: Count = 2 * 1024**3
+    ack_wait_s: Positive = 30.0
+    replicas: Count = 1
+
+
+class StoreConfig(Section, frozen=True, kw_only=True):
+    """Redis.
+
+    Attributes:
+        url: of a running server; empty starts the embedded one.
+        password_env: environment variable with its password.
+        ttl_s: seconds after which the state of a closed rollout or group expires.
+        timeout_s: how long one operation may take, reconnects included.
+    """
+
+    url: str = ""
+    password_env: str = "OPENFORGE_STORE_PASSWORD"
+    ttl_s: Positive = 3600.0
+    timeout_s: Positive = 5.0
+
+
+class EngineConfig(Section, frozen=True, kw_only=True):
+    """vLLM.
+
+    Attributes:
+        url: of a running server, without `/v1`; empty starts one.
+        api: in teacher mode, what the server speaks.
+        key_env: in teacher mode, environment variable with its API key; empty for none.
+        model: model folder (Hugging Face format) that training starts from.
+        served_name: model name that the engine answers to.
+        max_model_len: tokens of prompt and completion together.
+        dtype: of the served weights.
+        tool_parser: vLLM's tool-call parser.
+        kv_cache_mb: memory of the KV cache.
+        max_num_seqs: sequences decoded at once.
+        start_timeout_s: how long it may take to come up.
+        args: further arguments of `vllm serve`.
+        command: replaces `vllm serve` altogether; `{port}`, `{model}` and `{name}` are filled in.
+    """
+
+    url: str = ""
+    api: Literal["openai", "anthropic"] = "openai"
+    key_env: str = ""
+    model: str = ""
+    served_name: str = "policy"
+    max_model_len: Count = 4096
+    dtype: str = "float32"
+    tool_parser: str = "hermes"
+    kv_cache_mb: Count = 128
+    max_num_seqs: Count = 64
+    start_timeout_s: Positive = 180.0
+    args: list[str] = []
+    command: list[str] = []

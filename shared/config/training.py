@@ -1,0 +1,114 @@
+"""Settings of what makes rollouts into training data, and learns from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.config.base import Count, NonNegative, Positive, Section, Whole
+
+
+class CollectorConfig(Section, frozen=True, kw_only=True):
+    """Trajectories and groups. The defaults follow the paper; what deviates is a setting.
+
+    Attributes:
+        timeout_policy: what a training rollout that ran out of time is worth: `discard` drops it, `zero` gives it the reward
+            0, `mask` lets the verifier's reward of the state it reached count in the group but trains none of its tokens,
+            `keep_prefix` trains its whole calls with that reward. Without a reward it is dropped, but for `zero`.
+        min_group: rollouts with a reward that a group needs to be trained on; 0 for half of them, and two at least.
+        strict: a group needs all its rollouts.
+        deadline_s: a group that is not complete so long after its first message is closed with what it has.
+        max_row_tokens: a longer row is cut at a call boundary.
+        inline_bytes: a larger group travels by reference.
+        archive: keep every record in the run folder, for `openforge show`, `export` and `replay`.
+        archive_mb: size of the archive beyond which its oldest files are deleted; 0 for no bound.
+        archive_days: age beyond which its files are deleted; 0 for no bound.
+    """
+
+    timeout_policy: Literal["discard", "zero", "mask", "keep_prefix"] = "discard"
+    min_group: Whole = 0
+    strict: bool = False
+    deadline_s: Positive = 900.0
+    max_row_tokens: Count = 32768
+    inline_bytes: Count = 1_000_000
+    archive: bool = True
+    archive_mb: Whole = 0
+    archive_days: NonNegative = 0.0
+
+
+class WarmStartConfig(Section, frozen=True, kw_only=True):
+    """Supervised start on token rows, through veRL's `sft_loss`.
+
+    Attributes:
+        rows: parquet file with columns `input_ids` and `loss_mask` (lists of int, equal lengths); empty skips the warm start.
+        steps: optimizer steps.
+        batch: rows a step.
+        lr: peak learning rate; linear warm-up over 20 steps, then linear decay to a tenth.
+        optimizer: `module:Class` of a torch optimizer.
+        cache: folder for the result, keyed by everything it depends on; empty keeps none.
+    """
+
+    rows: str = ""
+    steps: Count = 300
+    batch: Count = 32
+    lr: Positive = 3e-3
+    optimizer: str = "torch.optim:AdamW"
+    cache: str = ""
+
+
+class TrainerConfig(Section, frozen=True, kw_only=True):
+    """GRPO through veRL; the names are veRL's where it has one.
+
+    Attributes:
+        harness: adapter that rollouts run in.
+        steps: training steps.
+        groups: groups a step (veRL `data.train_batch_size`).
+        n: rollouts a group (veRL `rollout.n`).
+        lr: learning rate.
+        betas: of AdamW.
+        clip_ratio: of the policy ratio.
+        grad_clip: largest gradient norm.
+        adv_estimator: what a reward is compared with: `grpo` the group's mean, `rloo` the mean of the group's others.
+        norm_adv_by_std_in_grpo: with `grpo`, divide the advantage by the group's standard deviation.
+        gamma: a call's reward is the trajectory's, times gamma for each trained call that came after it.
+        loss_weighting: what every token's loss is divided by: `trajectory` by the trained tokens of its trajectory, so that
+            each votes alike; `token-mean` by those of the whole batch (DAPO); `constant` by `loss_scale_factor` (Dr.GRPO).
+        loss_scale_factor: tokens that a trajectory's loss is divided by under `constant`.
+        max_staleness: weight versions by which the oldest call of a group may lag behind the one that is trained.
+        quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
+        max_tokens: tokens of one reply in rollouts.
+        oversample: groups started a step at most, as a multiple of `groups`, when groups are dropped.
+        ppo_max_token_len_per_gpu: token budget of one micro-batch.
+        threads: of torch.
+        save_freq: steps between checkpoints; 0 saves the last only.
+        eval_episodes: held-out episodes before and after; 0 skips evaluation.
+        step_timeout_s: a step whose groups are not there by then ends the run with an error.
+        probe_gap: largest log-prob difference (nats) that the probe after a push may show.
+        warm_start: supervised start.
+    """
+
+    harness: str = "react"
+    steps: Whole = 10
+    groups: Count = 8
+    n: Annotated[int, Meta(ge=2)] = 8
+    lr: Positive = 1e-6
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip_ratio: Positive = 0.2
+    grad_clip: Positive = 1.0
+    adv_estimator: Literal["grpo", "rloo"] = "grpo"
+    norm_adv_by_std_in_grpo: bool = True
+    gamma: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    loss_weighting: Literal["trajectory", "token-mean", "constant"] = "trajectory"
+    loss_scale_factor: Count = 1024
+    max_staleness: Whole = 0
+    quarantine_after: Whole = 3
+    max_tokens: Count = 512
+    oversample: Annotated[float, Meta(ge=1)] = 1.5
+    ppo_max_token_len_per_gpu: Count = 16384
+    threads: Count = 1
+    save_freq: Whole = 5
+    eval_episodes: Whole = 64
+    step_timeout_s: Positive = 600.0
+    probe_gap: Positive = 1e-3
+    warm_start: WarmStartConfig = WarmStartConfig()
