@@ -127,9 +127,11 @@ async def world(workers: int = 1, *, breaks_after: int = -1, **config: Any) -> A
     made = World(CollectorConfig(**config))
     for _ in range(workers):
         await made.start(breaks_after)
-    yield made
-    for worker in made.workers:
-        await worker.kill()
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            await worker.kill()
 
 
 def session(rollout: str, attempt: int = 1) -> Session:
