@@ -8,6 +8,7 @@ import time
 
 import msgspec
 
+from services.collector.archiver import Archiver
 from services.collector.groups import GroupInfo, decide, read_slots
 from shared.bus import Bus
 from shared.config import CollectorConfig
@@ -22,11 +23,14 @@ log = logging.getLogger(__name__)
 class Closing:
     """Groups of one run. `filled` is set whenever this process put a message in the outbox."""
 
-    def __init__(self, config: CollectorConfig, bus: Bus, assembly: Assembly, blobs: Blobs) -> None:
+    def __init__(
+        self, config: CollectorConfig, bus: Bus, assembly: Assembly, blobs: Blobs, archiver: Archiver | None = None
+    ) -> None:
         self._config = config
         self._bus = bus
         self._assembly = assembly
         self._blobs = blobs
+        self._archiver = archiver
         self.filled = asyncio.Event()
 
     async def close_if_ready(self, group_id: str, *, overdue: bool = False) -> None:
@@ -51,8 +55,11 @@ class Closing:
         """Publishes what is in the outbox, and only then takes it out: done twice, the bus drops the second by its id."""
         self.filled.clear()
         for entry, body in await self._assembly.outbox():
+            message = decode(body)
+            if self._archiver is not None:
+                await self._archiver.keep(message)
             try:
-                await self._bus.publish(decode(body))
+                await self._bus.publish(message)
             except Rejected as e:
                 log.error("a group's message stays in the outbox: %s; lower collector.inline_bytes", e)
                 continue

@@ -58,6 +58,14 @@ class Bus(Protocol):
         stopped. Commands and group messages go to one durable only. Returns when the subscription stands."""
         ...
 
+    async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
+        """Messages that a durable name (as given to `consume`) has not acknowledged, those that are still to come included.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
     def tap(self, pattern: str) -> AsyncIterator[Tapped]:
         """Messages as they are published, from the first step of the iteration on, without acknowledgement; a message that is
         published twice is seen twice. `pattern` is a NATS subject pattern."""
@@ -66,6 +74,15 @@ class Bus(Protocol):
     def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         """Events of one type and one key (`Message.key`) that are durable by now, oldest first, each with its position in the
         stream; those up to the position `after` are left out (0: none).
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
+    async def trim(self) -> None:
+        """Makes room for events where it is getting short: the oldest go that every consumer has acknowledged, of whatever
+        run. What a consumer has not acknowledged stays; a bus that is full of it takes nothing more.
 
         Raises:
             BusUnavailable: the bus does not answer.
