@@ -74,7 +74,7 @@ def list_runs(root: Path, *, as_json: bool) -> int:
         started = time.strftime("%m-%d %H:%M", time.localtime(line.started))
         groups = f"{line.groups_completed}+{line.groups_discarded}" if line.groups_completed or line.groups_discarded else "-"
         held = " > ".join(f"{v:.2f}" for v in (line.heldout_before, line.heldout_after) if v is not None) or "-"
-        table.add_row(line.run_id, line.state, started, str(line.steps), groups, held, f"{line.archive_mb:.1f} MB")
+        table.add_row(line.run_id, line.state, started, str(line.steps), groups, held, f"{line.archive_mb:.2f} MB")
     Console(highlight=False).print(table)
     return 0
 

@@ -9,7 +9,7 @@ import typer
 
 from services.dev.options import AsJson, Root, Sets, failing
 
-AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", help="Run id; default: the newest.")]
+AnyRun = Annotated[str, typer.Argument(metavar="RUN", help="Run id; default: the newest.")]
 ThisRun = Annotated[str, typer.Argument(metavar="RUN", help="Run id; `openforge runs` lists them.")]
 
 
@@ -60,4 +60,28 @@ def replay(run_id: ThisRun, sets: Sets = None, as_json: AsJson = False, root: Ro
         raise typer.Exit(replay_run(root, run_id, sets or [], as_json=as_json))
 
 
-VERBS = (runs, groups, show, replay)
+def export(
+    run_id: ThisRun,
+    to: Annotated[str, typer.Option("--to", help="atif, sft or parquet.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default: exports/FORMAT of the run folder.")] = None,
+    min_reward: Annotated[float | None, typer.Option("--min-reward", help="Smallest reward.")] = None,
+    harness: Annotated[str | None, typer.Option("--harness", help="Only this harness.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Only this task.")] = None,
+    purpose: Annotated[str | None, typer.Option("--purpose", help="train or eval.")] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Replace secrets and personal paths by placeholders.")] = False,
+    root: Root = Path("runs"),
+) -> None:
+    """Write rollouts as ATIF-v1.8 trajectories, as chat rows for supervised training, or as token rows under veRL's names.
+
+    Example: openforge export 20261129-215536-34bd --to sft --min-reward 1 --redact
+    """
+    from services.dev.exports.export import Wish
+    from services.dev.exports.export import export as export_run
+    from services.dev.exports.selection import Filter
+
+    wanted = Filter(min_reward=min_reward, harness=harness, task=task, purpose=purpose)
+    with failing():
+        raise typer.Exit(export_run(root, run_id, Wish(to, out, redact, wanted)))
+
+
+VERBS = (runs, groups, show, replay, export)

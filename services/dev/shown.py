@@ -120,7 +120,7 @@ def _settled(attempt: Attempt) -> str:
             detail = "" if isinstance(attempt.outcome, RolloutFailed) else f" ({told.detail})"
             return f"discarded: {told.reason}{detail}"
         case told:
-            return f"{told.calls} calls in {told.rows} rows"
+            return f"{told.calls} calls, training rows: {told.rows}"
 
 
 def _call(record: CallRecorded, fate: str, decode: Decode | None) -> Call:
