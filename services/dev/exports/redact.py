@@ -1,7 +1,7 @@
 """Replaces what should not leave the house: strings that look like secrets, and paths of homes and temporary folders. Pure.
 
-It is a filter on text, so it finds what looks like a secret, not every secret. Token ids spell out the text that they stand for:
-a redacted export has none.
+It is a filter on text: it finds what looks like a secret, not every secret. Token ids spell out the text that they stand
+for, so that a redacted export has none.
 """
 
 from __future__ import annotations
