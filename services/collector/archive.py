@@ -1,7 +1,8 @@
 """The archive of a run on disk: segment files of gzip members, a member per batch of messages, a JSON message a line.
 
 ``zcat archive/*.gz | jq`` reads it. Every member carries a CRC32; a writer that is killed leaves at most one that is cut off,
-at the end of its own file. Each process writes files of its own, so that any number of collectors share the folder.
+at the end of its own file. Each process writes files of its own, so that any number of collectors share the folder. Images and
+other media of requests stand beside them in ``media/``, each named by the sha256 of its bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 
 FOLDER = "archive"
 """Of a run folder."""
+MEDIA = "media"
+"""Of the archive's folder."""
 SUFFIX = ".jsonl.gz"
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -77,14 +80,38 @@ class Segments:
             raise
         self._size += len(member)
 
+    def keep_medium(self, sha256: str, body: bytes) -> None:
+        """Keeps the bytes of an image, say; returns when they are on the disk.
+
+        Raises:
+            OSError: they are not.
+        """
+        file = self._folder / MEDIA / sha256
+        file.parent.mkdir(exist_ok=True)
+        part = file.with_name(f"{self._name}.part")
+        with part.open("wb") as f:
+            f.write(body)
+            f.flush()
+            os.fsync(f.fileno())
+        part.replace(file)
+        _sync_folder(file.parent)
+
+    def has_medium(self, sha256: str) -> bool:
+        """Whether a medium is kept; it counts as new from now on, for what was just sent again is not old."""
+        try:
+            os.utime(self._folder / MEDIA / sha256)
+        except FileNotFoundError:
+            return False
+        return True
+
     def expire(self, now: float) -> list[Path]:
-        """Deletes what is too old or too much, oldest first, and names it. A file that was written to within the last minute
-        stays: its process may be about to add to it.
+        """Deletes what is too old or too much, media included, oldest first, and names it. A file that was written to within
+        the last minute stays: its process may be about to add to it.
 
         Args:
             now: unix seconds.
         """
-        files = sorted(_stats(archive_files(self._folder)))
+        files = sorted(_stats([*archive_files(self._folder), *(self._folder / MEDIA).glob("*")]))
         total, gone = sum(size for _, size, _ in files), []
         for modified, size, file in files:
             too_old = 0 < self._retention.max_age_s < now - modified

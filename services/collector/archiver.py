@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,8 +14,8 @@ import msgspec
 from services.collector.archive import FOLDER, Retention, Segments
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import FidelityError
-from shared.events import EVENTS, GroupCompleted, GroupMessage, Message, Trajectory, encode
+from shared.errors import ArchiveError, FidelityError
+from shared.events import EVENTS, BlobRef, CallRecorded, GroupCompleted, GroupMessage, Message, Trajectory, encode
 from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
@@ -66,9 +68,13 @@ class Archiver:
             await self._task
 
     async def keep(self, message: Message) -> None:
-        """Returns when a message is on the disk. A group that travels by reference is kept with its trajectories."""
+        """Returns when a message is on the disk, with what it refers to: a group that travels by reference is kept with its
+        trajectories, a call after its images."""
         if isinstance(message, GroupCompleted):
             message = await self._whole(message)
+        if isinstance(message, CallRecorded):
+            for medium in message.media:
+                await self._keep_medium(medium.sha256)
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((encode(message), kept))
         self._filled.set()
@@ -92,6 +98,26 @@ class Archiver:
             return group
         return msgspec.structs.replace(group, trajectories=msgspec.json.decode(body, type=list[Trajectory]))
 
+    async def _keep_medium(self, sha256: str) -> None:
+        if self._segments.has_medium(sha256):
+            return
+        try:
+            body = await self._blobs.get(BlobRef(key=sha256, size=0, sha256=sha256))
+        except FidelityError as e:
+            log.error("an image is not archived: %s", e)
+            return
+        await self._insist(partial(self._segments.keep_medium, sha256, body), "an image")
+
+    async def _insist(self, write: Callable[[], None], what: str) -> None:
+        """Writes again until it succeeds or the service ends; in the latter case nothing of it was acknowledged."""
+        while not self._stopping:
+            try:
+                return await asyncio.to_thread(write)
+            except OSError as e:
+                log.error("the archive cannot be written, %s must wait: %s; free some space", what, e)
+            await asyncio.sleep(RETRY_S)
+        raise ArchiveError(f"the service ended before {what} could be archived")
+
     async def _work(self) -> None:
         while not self._stopping:
             await self._filled.wait()
@@ -105,21 +131,14 @@ class Archiver:
 
     async def _write(self, batch: list[tuple[bytes, asyncio.Future[None]]]) -> None:
         lines = [line for line, _ in batch]
-        while not await asyncio.to_thread(self._append, lines):
-            if self._stopping:
-                return  # nothing of it was acknowledged: it comes again
-            await asyncio.sleep(RETRY_S)
+        try:
+            await self._insist(partial(self._segments.append, lines), f"{len(lines)} messages")
+        except ArchiveError as e:
+            log.error("%s; what was not acknowledged comes again", e)
+            return
         for _, kept in batch:
             if not kept.done():  # its handler may have been cancelled; the message will come again
                 kept.set_result(None)
-
-    def _append(self, lines: list[bytes]) -> bool:
-        try:
-            self._segments.append(lines)
-        except OSError as e:
-            log.error("the archive cannot be written, %d messages wait: %s; free some space", len(lines), e)
-            return False
-        return True
 
     def _expire(self) -> None:
         try:

@@ -37,6 +37,19 @@ def write_tasks(folder: Path) -> list[Path]:
     return [good, bad]
 
 
+async def kill_collector(stack: LiveStack) -> None:
+    """kill -9 of the collector, as soon as there is one: it may be restarting."""
+
+    def runs() -> bool:
+        try:
+            return stack.service("collector").is_running()
+        except AssertionError:
+            return False
+
+    await until(runs, 30)
+    stack.service("collector").kill()
+
+
 async def test_a_run_is_archived_whole_and_replays_byte_for_byte(tmp_path: Path) -> None:
     seen: list[Message] = []
     settings = "[orchestrator]\nconcurrency = 6\n[collector]\ninline_bytes = 200\n"
@@ -59,3 +72,22 @@ async def test_a_run_is_archived_whole_and_replays_byte_for_byte(tmp_path: Path)
     assert (code, report["same"], report["differs"], report["incomplete"]) == (0, 3, [], {}), out
     assert report["was"]["groups"] == 3
     assert report["was"]["tokens"]["sampled"] == report["was"]["tokens"]["trained"]
+
+
+async def test_collectors_killed_while_they_archive_lose_nothing(tmp_path: Path) -> None:
+    seen: list[Message] = []
+    async with live_stack(write_config(tmp_path, "[orchestrator]\nconcurrency = 6\n")) as stack:
+        tap = asyncio.create_task(watch(stack, seen))
+        groups = {await start_group(stack, f"g{g}", write_tasks(tmp_path / f"t{g}")) for g in range(4)}
+        for calls in (5, 12, 20):
+            await until(lambda calls=calls: calls <= sum(isinstance(m, CallRecorded) for m in seen), 60)  # type: ignore[misc]
+            await kill_collector(stack)
+        await until(lambda: closed(seen) == groups, 90)
+        tap.cancel()
+    damage = Damage()
+    kept = {m.event_id for m in read(stack.folder / FOLDER, damage)}
+    assert {m.event_id for m in seen} <= kept
+    assert (damage.unreadable, damage.foreign, damage.conflicts) == (0, 0, [])
+    assert damage.torn <= 3
+    code, out = await openforge("replay", stack.config.run.id, "--json", "--root", stack.config.run.root)
+    assert (code, json.loads(out)["same"]) == (0, 4), out

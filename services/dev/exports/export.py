@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from typing import Any, get_args
 
 import msgspec
 
+from services.collector.archive import MEDIA
 from services.dev.archives import RunFolder, damage_lines, load, open_run
 from services.dev.exports import atif
 from services.dev.exports.chat import chat_rows
+from services.dev.exports.content import Images, archived_images, image_path
 from services.dev.exports.redact import redact_json
 from services.dev.exports.selection import Chosen, Filter, select
 from services.dev.exports.token_rows import TokenRow, token_rows
@@ -57,18 +60,30 @@ def export(root: Path, run_id: str, wish: Wish) -> int:
 
 
 def _write_atif(run: RunFolder, chosen: Iterable[Chosen], out: Path, redact: bool) -> str:
-    """A folder per rollout, as Harbor has it: ``<rollout>/agent/trajectory.json``."""
+    """A folder per rollout, as Harbor has it: ``<rollout>/agent/trajectory.json``, with the images of its requests."""
+
+    def make(one: Chosen) -> list[tuple[atif.Trajectory | None, Images]]:
+        hashes = [m.sha256 for c in one.attempt.records for m in c.media]
+        images = {} if redact else archived_images(run.archive, hashes)  # what an image shows cannot be redacted
+        return [(document(one, images), images)]
+
     count = 0
-    for made in _unbroken(chosen, lambda c: [document(c)]):
-        if made is None:
-            continue
-        if redact:
-            made = msgspec.convert(redact_json(msgspec.to_builtins(without_ids(made))), type=atif.Trajectory)
-        file = out / made.trajectory_id / "agent" / "trajectory.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(atif.encode(made))
-        count += 1
+    for made, images in _unbroken(chosen, make):
+        if made is not None:
+            _write_document(made, images, run.archive, out / made.trajectory_id / "agent", redact)
+            count += 1
     return f"{count} trajectories"
+
+
+def _write_document(made: atif.Trajectory, images: Images, archive: Path, folder: Path, redact: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for sha256, kind in images.items():
+        target = folder / image_path(sha256, kind)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(archive / MEDIA / sha256, target)
+    if redact:
+        made = msgspec.convert(redact_json(msgspec.to_builtins(without_ids(made))), type=atif.Trajectory)
+    (folder / "trajectory.json").write_bytes(atif.encode(made))
 
 
 def _write_sft(run: RunFolder, chosen: Iterable[Chosen], out: Path, redact: bool) -> str:

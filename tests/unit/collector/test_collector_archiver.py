@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,15 +12,15 @@ from typing import Any
 import fakeredis
 import pytest
 
-from services.collector.archive import FOLDER
+from services.collector.archive import FOLDER, MEDIA
 from services.collector.archive_reader import Damage, read
 from services.collector.service import CollectorService
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import CollectorConfig, Config, RunConfig
-from shared.events import GroupCompleted, Message, RunEvaluated, RunFinished, decode
+from shared.events import GroupCompleted, Media, Message, RunEvaluated, RunFinished, decode
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
-from tests.unit.collector.rollouts import RUN
+from tests.unit.collector.rollouts import RUN, Session
 from tests.unit.collector.worlds import Store, story
 from tests.waiting import until
 
@@ -33,9 +34,11 @@ def impatience() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def collector(folder: Path, broker: Broker, **settings: Any) -> AsyncIterator[MemoryBus]:
+async def collector(
+    folder: Path, broker: Broker, server: fakeredis.FakeServer | None = None, **settings: Any
+) -> AsyncIterator[MemoryBus]:
     """A collector with its bus, ended in order."""
-    bus, store = MemoryBus(broker, retry_s=0.001), Store(server=fakeredis.FakeServer())
+    bus, store = MemoryBus(broker, retry_s=0.001), Store(server=server or fakeredis.FakeServer())
     config = Config(run=RunConfig(id=RUN), collector=CollectorConfig(**settings))
     service = CollectorService(config, bus, Assembly(store, RUN), Blobs(store, RUN), folder)
     await service.start()
@@ -86,6 +89,20 @@ async def test_nothing_is_acknowledged_while_it_cannot_be_written(tmp_path: Path
         await until(lambda: bus.counts["handled"] == 1)
     assert archived(tmp_path) == [message]
     assert broker.dead == []
+
+
+async def test_images_are_archived_before_their_call(tmp_path: Path) -> None:
+    broker, there, gone = Broker(), hashlib.sha256(b"image").hexdigest(), "0" * 64
+    server = fakeredis.FakeServer()
+    await Blobs(Store(server=server), RUN).put(b"image")
+    async with collector(tmp_path, broker, server) as bus:
+        made = Session("r0")
+        made.call([1], [2], media=[Media(sha256=there), Media(sha256=gone)])
+        await bus.publish(made.records[0])
+        await until(lambda: any((tmp_path / FOLDER).glob("*.gz")))
+        assert (tmp_path / FOLDER / MEDIA / there).read_bytes() == b"image"
+    assert archived(tmp_path) == made.records
+    assert [f.name for f in (tmp_path / FOLDER / MEDIA).iterdir()] == [there]
 
 
 async def test_a_run_may_want_no_archive(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.unit.collector.worlds import scheduled, story
 
 CONFIG = CollectorConfig()
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]
+IMAGE = "ab12"
 SECRET = "sk-abcdefghijklmnopqrstuvwx"
 
 
@@ -44,7 +45,7 @@ def rich_session(rollout: str = "r0") -> Session:
         [1, 2], [3, 4], messages=raws({"role": "system", "content": "Be brief."}, user(f"Read /home/ann/x, key {SECRET}")),
         tools=msgspec.Raw(json.dumps(TOOLS).encode()), reply=said("", reasoning="hm", tool_calls=bash("c1", "cat x")), **common,
     )  # fmt: skip
-    image = {"type": "image_url", "image_url": {"url": "sha256:ab12"}}
+    image = {"type": "image_url", "image_url": {"url": f"sha256:{IMAGE}"}}
     result = {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "seed"}, image]}
     made.call([1, 2, 3, 4, 5], [6], messages=raws(result), messages_from=1, reply=said("done"), **common)
     made.call([8], [9], messages=raws(user("Look.")), role="sub", thread="task-1", reply=said("seen"))

@@ -19,7 +19,7 @@ from shared.config import Config, RunConfig
 from shared.errors import ArchiveError, ConfigError
 from shared.events import encode
 from tests.unit.collector.rollouts import RUN
-from tests.unit.dev.histories import SECRET, TOOLS, messages
+from tests.unit.dev.histories import IMAGE, SECRET, TOOLS, messages
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -28,7 +28,9 @@ GOLDEN = Path(__file__).parent / "golden"
 def root(tmp_path: Path) -> Path:
     """A folder with one run."""
     folder = tmp_path / "runs" / RUN
-    Segments(folder / FOLDER).append([encode(m) for m in messages()])
+    segments = Segments(folder / FOLDER)
+    segments.append([encode(m) for m in messages()])
+    segments.keep_medium(IMAGE, b"\x89PNG...")
     (folder / "config.json").write_bytes(msgspec.json.encode(Config(run=RunConfig(id=RUN, root=str(folder.parent)))))
     return folder.parent
 
@@ -49,6 +51,7 @@ def test_atif_is_what_it_was(root: Path) -> None:
     (file,) = out.rglob("trajectory.json")
     assert file == out / "r0" / "agent" / "trajectory.json"
     assert json.loads(file.read_bytes()) == json.loads((GOLDEN / "atif.json").read_bytes())
+    assert (file.parent / "media" / f"{IMAGE}.png").read_bytes() == b"\x89PNG..."
     made = atif.decode(file.read_bytes())
     ids = [s.metrics.completion_token_ids for t in (made, *(made.subagent_trajectories or ())) for s in t.steps if s.metrics]
     assert sorted(ids) == [[3, 4], [6], [9], [12, 13]]  # every call once, but for the title
@@ -77,7 +80,7 @@ def test_chat_rows_are_loaded_by_datasets_with_their_tools(root: Path) -> None:
     assert [m["role"] for m in rows[0]["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
     assert rows[0]["messages"][2]["reasoning_content"] == "hm"
     assert rows[0]["messages"][2]["tool_calls"][0]["function"] == {"name": "bash", "arguments": '{"command": "cat x"}'}
-    assert rows[0]["messages"][3]["content"] == "seed\n[image_url sha256:ab12]"
+    assert rows[0]["messages"][3]["content"] == f"seed\n[image_url sha256:{IMAGE}]"
     assert rows[2]["messages"][-1]["content"] == "again done"
     assert "tool_calls" not in rows[0]["messages"][0]
 
@@ -96,7 +99,10 @@ def test_a_redacted_export_has_no_secret_no_home_and_no_ids(root: Path, to: str)
     plain = "".join(f.read_text() for f in run_export(root, to).rglob("*.json*"))
     assert SECRET in plain
     assert "/home/ann" in plain
-    text = "".join(f.read_text() for f in run_export(root, to, redacted=True).rglob("*.json*"))
+    out = root.parent / "redacted"
+    assert export(root, RUN, Wish(to, out, True, Filter())) == 0
+    assert list(out.rglob("*.png")) == []
+    text = "".join(f.read_text() for f in out.rglob("*.json*"))
     assert SECRET not in text
     assert "ann" not in text
     assert "token_ids" not in text
