@@ -1,4 +1,4 @@
-"""Keeps every message of a run in its archive: none is acknowledged, and no group published, before it is on the disk."""
+"""Keeps every event of a run in its archive: none is acknowledged before it is on the disk."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from services.collector.archive import FOLDER, Retention, Segments
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ArchiveError, FidelityError
-from shared.events import EVENTS, BlobRef, CallRecorded, GroupCompleted, GroupMessage, Message, Trajectory, encode
+from shared.events import EVENTS, BlobRef, CallRecorded, GroupCompleted, Message, Trajectory, encode
 from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
 DURABLE = "archive"
-KINDS = tuple(kind for kind in EVENTS if not issubclass(kind, GroupMessage))
-"""What is archived as the bus brings it. Group messages are for the trainer alone: whoever publishes one archives it first."""
+KINDS = EVENTS
+"""What is archived: all but commands."""
 CONCURRENCY = 16
 """Messages that wait for one write, at most, of each stream."""
 EXPIRE_S = 30.0

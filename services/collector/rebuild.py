@@ -1,122 +1,118 @@
-"""Trajectories, groups and rows anew from a history, with the functions that made them. Pure."""
+"""Rebuilds the run's state in a store that lost it, from the events on the bus and through the handlers that made it.
+
+All that was ever acknowledged is on the bus, so that nothing is lost. Groups whose message is on the bus count as closed, and
+none is published twice. Meanwhile whatever would write to the store waits (see `shared.store.epoch`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
-from typing import Literal
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager, suppress
 
-import msgspec
+from services.collector.handling import ROLLOUTS, Handling
+from shared.bus import Bus
+from shared.config import Config
+from shared.errors import ForgeError, Rejected, StoreWiped
+from shared.events import CallRecorded, GroupCompleted, GroupDiscarded, Message, RolloutMessage, RolloutScheduled
+from shared.store.assembly import Assembly
+from shared.store.blobs import Blobs
+from shared.store.epoch import LEASE_S, READY
 
-from services.collector.assemble import missing
-from services.collector.attempt import Settled, conclude
-from services.collector.groups import GroupInfo, Slot, decide
-from services.collector.history import Attempt, Group, Rollout
-from shared.config import CollectorConfig
-from shared.events import GroupCompleted, GroupDiscarded, RolloutFailed, encode
+log = logging.getLogger(__name__)
 
-Closed = GroupCompleted | GroupDiscarded
-Verdict = Literal["same", "differs", "incomplete", "open"]
-"""`incomplete`: calls or messages of the group are not in the archive; `open`: no message closed the group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """A group as it was, and as it is made again.
-
-    Attributes:
-        group_id: which.
-        was: the message that closed it.
-        now: the message that would; None where the group would stay open.
-        verdict: of comparing the two, byte for byte but for the time.
-        gaps: what is not in the archive, one line each.
-        by: unix seconds up to which attempts were settled when it was closed; infinite where all of them were.
-    """
-
-    group_id: str
-    was: Closed | None
-    now: Closed | None
-    verdict: Verdict
-    gaps: list[str]
-    by: float
+POLL_S = 0.1
+"""How often a collector looks whether another one is done with rebuilding."""
 
 
-def rebuild(group: Group, run_id: str, config: CollectorConfig) -> Rebuilt:
-    """Makes a group again from its calls and outcomes.
+class Rebuild:
+    """One collector's part in it: whoever comes first rebuilds, the others wait."""
 
-    A group that was closed before all its rollouts had ended is made from what was settled at that time.
+    def __init__(self, config: Config, bus: Bus, assembly: Assembly, blobs: Blobs) -> None:
+        self._config = config
+        self._run = config.run.id
+        self._bus = bus
+        self._epoch = assembly.epoch
+        self._blobs = blobs
+        self._token = f"rebuilt-by-{secrets.token_hex(8)}"
+        self._assembly = assembly.rebuilt_by(self._token)
+        self._handling = Handling(config.collector, bus, self._assembly, blobs)
+        self._one_at_a_time = asyncio.Lock()
 
-    Args:
-        group: of the history.
-        run_id: of the run.
-        config: the policies to apply; with those of the run, the message is the same again.
-    """
-    gaps = [gap for _, rollout in sorted(group.rollouts.items()) for gap in _gaps(rollout)]
-    now, by = close(group, run_id, config, inf), inf
-    if group.closed is not None and not _same(group.closed, now):
-        early = close(group, run_id, config, group.closed.at)
-        if _same(group.closed, early):
-            now, by = early, group.closed.at
-    return Rebuilt(group.group_id, group.closed, now, _verdict(group, now, gaps), gaps, by)
+    async def ensure(self) -> None:
+        """Returns once the store holds the run's state; at once if it does already.
 
+        Raises:
+            StoreUnavailable, BusUnavailable: to be tried again.
+        """
+        async with self._one_at_a_time:
+            while (holder := await self._epoch.claim(self._token)) != READY:
+                if holder != self._token:
+                    await asyncio.sleep(POLL_S)
+                    continue
+                with suppress(StoreWiped):  # once more: it begins anew
+                    await self._rebuild()
 
-def settle(attempt: Attempt, config: CollectorConfig) -> Settled | None:
-    """What becomes of an attempt; None before its outcome and all its calls are there."""
-    if attempt.outcome is None or _waits(attempt):
-        return None
-    return conclude(attempt.outcome, attempt.sealed, attempt.records, attempt.conflict, config)
+    async def _rebuild(self) -> None:
+        began = time.perf_counter()
+        async with self._held():
+            found = self._bus.replay(RolloutScheduled, self._run, "*", 0)
+            starts = [m async for _, m in found if isinstance(m, RolloutScheduled)]
+            closed = await self._closed(starts)
+            await self._assembly.note_closed(sorted(closed))
+            done = {m.rollout_id for m in starts if m.group_id in closed}
+            messages = await self._replay(await self._bus.keys(CallRecorded, self._run) - done, closed)
+        await self._epoch.finish(self._token)
+        took = time.perf_counter() - began
+        log.info("the store holds the run's state: %d closed groups, %d messages, %.1f s", len(closed), messages, took)
 
+    async def _replay(self, rollouts: Collection[str], closed: Collection[str]) -> int:
+        """Handles all messages about groups that are not closed, those that end attempts last; gives their number."""
+        handled = 0
+        for rollout in sorted(rollouts):
+            async for _, call in self._bus.replay(CallRecorded, self._run, rollout, 0):
+                handled += await self._handle(call, closed)
+        for kind in ROLLOUTS:
+            async for _, message in self._bus.replay(kind, self._run, "*", 0):
+                handled += await self._handle(message, closed)
+        return handled
 
-def _waits(attempt: Attempt) -> bool:
-    if attempt.sealed is None:
-        return not (isinstance(attempt.outcome, RolloutFailed) and not attempt.outcome.sealed)
-    return bool(missing(attempt.sealed, attempt.calls))
+    async def _handle(self, message: Message, closed: Collection[str]) -> bool:
+        if not isinstance(message, RolloutMessage) or message.group_id in closed:
+            return False
+        with suppress(Rejected):  # it is a dead letter already
+            await self._handling.handle(message)
+        return True
 
+    async def _closed(self, starts: Iterable[RolloutScheduled]) -> set[str]:
+        """Groups of which nothing more is needed: their message is on the bus, and so is their body, or it is too old."""
+        completed = await self._bus.keys(GroupCompleted, self._run)
+        oldest = time.time() - self._config.store.ttl_s - self._config.collector.deadline_s
+        recent = {m.group_id for m in starts if m.at >= oldest} & completed
+        lost = {group for group in recent if await self._lost_its_body(group)}
+        return (completed | await self._bus.keys(GroupDiscarded, self._run)) - lost
 
-def close(group: Group, run_id: str, config: CollectorConfig, by: float) -> Closed | None:
-    """The message that closes a group with what was settled by a time (unix seconds, infinite for everything); None where it
-    would stay open."""
-    told = next((r.announced for _, r in sorted(group.rollouts.items()) if r.announced), None)
-    if told is None:
-        return None
-    info = GroupInfo(run_id=run_id, group_id=group.group_id, size=told.group_size, purpose=told.purpose, task=told.task)
-    slots = {name: slot for name, r in sorted(group.rollouts.items()) if (slot := _slot(r, config, by)) is not None}
-    return decide(info, slots, strict=config.strict, overdue=by < inf)
-
-
-def _slot(rollout: Rollout, config: CollectorConfig, by: float) -> Slot | None:
-    """None before anything of the rollout was settled."""
-    settled = {n: made for n, a in rollout.attempts.items() if _settled_by(a, by) and (made := settle(a, config)) is not None}
-    last = min((n for n, a in rollout.attempts.items() if a.last_at is not None and a.last_at <= by), default=None)
-    return Slot(settled, last) if settled or last is not None else None
-
-
-def _settled_by(attempt: Attempt, by: float) -> bool:
-    return by == inf or (attempt.settled is not None and attempt.settled.at <= by)
-
-
-def _verdict(group: Group, now: Closed | None, gaps: list[str]) -> Verdict:
-    if group.closed is None:
-        return "open"
-    return "same" if _same(group.closed, now) else "incomplete" if gaps else "differs"
-
-
-def _same(was: Closed, now: Closed | None) -> bool:
-    """Whether two messages are the same bytes, but for the time. The body of one that travelled by reference was archived
-    with it."""
-    if now is None:
+    async def _lost_its_body(self, group_id: str) -> bool:
+        """Whether a group's message refers to a blob that is not there any more. Closing the group anew puts it back."""
+        async for _, message in self._bus.replay(GroupCompleted, self._run, group_id, 0):
+            if isinstance(message, GroupCompleted) and message.ref is not None:
+                return not await self._blobs.has(message.ref)
         return False
-    plain = msgspec.structs.replace(was, ref=None) if isinstance(was, GroupCompleted) else was
-    return encode(plain) == encode(msgspec.structs.replace(now, at=was.at))
 
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        """Shows the other collectors that the rebuilding goes on."""
+        holding = asyncio.create_task(self._hold())
+        try:
+            yield
+        finally:
+            holding.cancel()
 
-def _gaps(rollout: Rollout) -> list[str]:
-    return [f"{rollout.rollout_id} attempt {n}: {gap}" for n, a in sorted(rollout.attempts.items()) if (gap := _gap(a))]
-
-
-def _gap(attempt: Attempt) -> str:
-    if attempt.outcome is None:
-        return "its outcome"
-    if attempt.sealed is not None and (absent := missing(attempt.sealed, attempt.calls)):
-        return f"the records of calls {absent}"
-    return "the end of its session" if _waits(attempt) else ""
+    async def _hold(self) -> None:
+        with suppress(ForgeError):  # writing then fails, too
+            while True:
+                await asyncio.sleep(LEASE_S / 3)
+                await self._epoch.renew(self._token)

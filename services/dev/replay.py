@@ -13,7 +13,7 @@ from rich.table import Table
 
 from services.collector.archive_reader import Damage
 from services.collector.history import History
-from services.collector.rebuild import Closed, Rebuilt, close, rebuild
+from services.collector.regroup import Closed, Regrouped, close, regroup
 from services.collector.tokens import total
 from services.dev.archives import damage_lines, load, open_run
 from shared.config import CollectorConfig, resolve
@@ -104,7 +104,7 @@ def other_policies(config: CollectorConfig, sets: Sequence[str]) -> CollectorCon
 
 def examine(run_id: str, history: History, damage: Damage, config: CollectorConfig, policies: CollectorConfig | None) -> Report:
     """Makes every group again, and once more under other policies where there are any."""
-    groups = {name: rebuild(group, run_id, config) for name, group in sorted(history.groups.items())}
+    groups = {name: regroup(group, run_id, config) for name, group in sorted(history.groups.items())}
     others = None if policies is None else [close(history.groups[n], run_id, policies, g.by) for n, g in groups.items()]
     verdicts = Counter(g.verdict for g in groups.values())
     return Report(
@@ -136,7 +136,7 @@ def totals(groups: Iterable[Closed | None]) -> Totals:
     )
 
 
-def _named(groups: Iterable[Rebuilt], verdict: str) -> list[str]:
+def _named(groups: Iterable[Regrouped], verdict: str) -> list[str]:
     return [g.group_id for g in groups if g.verdict == verdict]
 
 

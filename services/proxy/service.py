@@ -16,6 +16,7 @@ from services.proxy.calls import Calls
 from services.proxy.client import Receive, Scope, Send
 from services.proxy.control import HEALTH, Control, build_app
 from services.proxy.door import door
+from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -29,7 +30,7 @@ from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
@@ -85,6 +86,7 @@ class ProxyService:
         self._sessions = sessions
         self._engine = _engine(config)
         book = Book()
+        self._gate = Gate(config.run.id, bus, sessions)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
@@ -96,6 +98,7 @@ class ProxyService:
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
         self._server = _Server(_server_config(Front(app, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
         self._port = config.proxy.port
 
     @property
@@ -113,9 +116,9 @@ class ProxyService:
 
         Raises:
             ConfigError: the address cannot be listened on.
-            StoreUnavailable: the store does not answer.
+            StoreUnavailable, BusUnavailable: the store or the bus does not answer.
         """
-        await self._sessions.heartbeat(self.proxy_id)
+        await self._beat()
         listener = _listen(self._config.proxy.host, self._config.proxy.port)
         self._port = listener.getsockname()[1]
         serving = asyncio.create_task(self._server.serve([listener]))
@@ -136,17 +139,22 @@ class ProxyService:
         if cancelled := set(self._server.server_state.tasks):
             await asyncio.wait(cancelled, timeout=self._config.proxy.drain_s)
         await self._ledger.stop(self._config.proxy.drain_s)
+        self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
         await asyncio.wait({heartbeat})
         await self._engine.stop()
 
     async def _heartbeat(self) -> None:
-        while True:
+        while not self._stopped:
             await asyncio.sleep(HEARTBEAT_S)
             try:
-                await self._sessions.heartbeat(self.proxy_id)
-            except StoreUnavailable as e:
+                await self._beat()
+            except (StoreUnavailable, BusUnavailable) as e:
                 log.warning("heartbeat failed: %s", e)
+
+    async def _beat(self) -> None:
+        await self._sessions.heartbeat(self.proxy_id)
+        await self._gate.keep()
 
 
 def _engine(config: Config) -> Engine:

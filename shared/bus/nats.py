@@ -23,7 +23,7 @@ from shared.bus.trim import backlog, first_to_keep
 from shared.bus.workers import GRACE_S, Workers
 from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.ids import check_id
 from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
@@ -79,7 +79,7 @@ class NatsBus:
     async def consume(
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
     ) -> None:
-        """As the port says. Raises ConfigError when another durable already takes such commands or groups."""
+        """As the port says. Raises ConfigError when another durable already takes such commands."""
         name = _durable_name(durable, run_id)
         consumer = Consumer(name, types, handler, self._config.max_deliver, _RETRY_S)
         slots = asyncio.Semaphore(concurrency)
@@ -111,7 +111,14 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            yield int(found.seq or 0), decode(found.data or b"")
+            if isinstance(message := tapped(found.subject or "", found.data or b"").message, kind):
+                yield int(found.seq or 0), message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        look = partial(self._link.js.stream_info, stream_of(subject).name, subject)
+        found = await self._link.retried(f"list {subject}", look)
+        return {name.rpartition(".")[2] for name in found.state.subjects or {}}
 
     async def trim(self) -> None:
         for stream in STREAMS:

@@ -25,12 +25,15 @@ class Stream:
         work: a message is for one consumer and goes once it is handled; otherwise it stays.
         trimmed: a message stays, however old, until every consumer is through with it and there is need of room; otherwise
             it goes when it is too old.
+        drops: a full stream drops its oldest messages; otherwise it takes no more, for better a failed call than a record
+            that silently went.
     """
 
     name: str
     subjects: tuple[str, ...]
     work: bool = False
     trimmed: bool = False
+    drops: bool = False
 
 
 CALLS = Stream("FORGE-CALLS", (below("evt", "call"),), trimmed=True)
@@ -40,7 +43,8 @@ EVENTS = Stream(
     trimmed=True,
 )
 COMMANDS = Stream("FORGE-COMMANDS", (below("cmd"),), work=True)
-GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), work=True)
+# Groups stay once they are handled: which were published is what a collector goes by when the store was wiped.
+GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from services.collector.rebuild import settle
+from services.collector.regroup import settle
 from services.dev.exports.selection import Chosen
 from services.dev.fates import group_state
 from shared.config import CollectorConfig

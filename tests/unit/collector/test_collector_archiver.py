@@ -1,4 +1,4 @@
-"""A collector that archives: nothing is acknowledged, and no group published, before it is on the disk."""
+"""A collector that archives: nothing is acknowledged before it is on the disk."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.collector.history import History, fold
-from services.collector.rebuild import close, settle
+from services.collector.regroup import close, settle
 from shared.config import CollectorConfig
 from shared.events import Message, RolloutFinished, TrajectoryAssembled
 from tests.unit.collector.rollouts import GROUP, RUN, Session, ended

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.collector.history import fold
-from services.collector.rebuild import Rebuilt, close, rebuild
+from services.collector.regroup import Regrouped, close, regroup
 from shared.config import CollectorConfig
 from shared.events import GroupCompleted, Message, RolloutTimedOut, decode
 from tests.unit.collector.rollouts import GROUP, RUN, Session, ended, sessions
@@ -23,8 +23,8 @@ def everything(made: World) -> list[Message]:
     return [decode(d.data) for d in made.broker.kept]
 
 
-def again(messages: list[Message], config: CollectorConfig) -> Rebuilt:
-    return rebuild(fold(messages).groups[GROUP], RUN, config)
+def again(messages: list[Message], config: CollectorConfig) -> Regrouped:
+    return regroup(fold(messages).groups[GROUP], RUN, config)
 
 
 def timed_out(rollout: str, reward: float | None) -> RolloutTimedOut:
