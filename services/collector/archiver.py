@@ -101,11 +101,11 @@ class Archiver:
     async def _keep_medium(self, sha256: str) -> None:
         if self._segments.has_medium(sha256):
             return
-        try:
-            body = await self._blobs.get(BlobRef(key=sha256, size=0, sha256=sha256))
-        except FidelityError as e:
-            log.error("an image is not archived: %s", e)
+        ref = BlobRef(key=sha256, size=0, sha256=sha256)
+        if not await self._blobs.has(ref):  # it expired, or the store was wiped: nobody puts it back
+            log.error("image %s is not archived: the store lost it", sha256)
             return
+        body = await self._blobs.get(ref)
         await self._insist(partial(self._segments.keep_medium, sha256, body), "an image")
 
     async def _insist(self, write: Callable[[], None], what: str) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from services.collector.history import History, fold
 from services.collector.regroup import close, settle
 from shared.config import CollectorConfig
-from shared.events import Message, RolloutFinished, TrajectoryAssembled
+from shared.events import Media, Message, RolloutFinished, TrajectoryAssembled
 from tests.unit.collector.rollouts import GROUP, RUN, Session, ended
 from tests.unit.collector.worlds import scheduled, story
 
@@ -47,7 +47,8 @@ def rich_session(rollout: str = "r0") -> Session:
     )  # fmt: skip
     image = {"type": "image_url", "image_url": {"url": f"sha256:{IMAGE}"}}
     result = {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "seed"}, image]}
-    made.call([1, 2, 3, 4, 5], [6], messages=raws(result), messages_from=1, reply=said("done"), **common)
+    more: dict[str, Any] = {"media": [Media(sha256=IMAGE)], **common}
+    made.call([1, 2, 3, 4, 5], [6], messages=raws(result), messages_from=1, reply=said("done"), **more)
     made.call([8], [9], messages=raws(user("Look.")), role="sub", thread="task-1", reply=said("seen"))
     made.call([7, 7], [7], messages=raws(user("A title?")), role="aux", reply=said("Reading"))
     made.call(
