@@ -42,7 +42,7 @@ class Call:
     @property
     def trainable(self) -> bool:
         """Its tokens are the policy's own choice on the task: not a helper's call, not sampled under a grammar."""
-        return self.record.role in ("main", "sub") and not self.record.constrained
+        return self.record.role in ("main", "sub", "summary") and not self.record.constrained
 
 
 def sampled(record: CallRecorded) -> int:
