@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from services.collector.assemble import assemble
 from services.trainer.advantage import weigh
-from services.trainer.samples import Sample
+from services.trainer.samples import Sample, Vote, read_vote
 from shared.config import TrainerConfig
-from tests.unit.trainer.trees import VOCABULARY, Call, Rollout, groups, merged, unmerged
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from shared.events import Span
+from tests.contract.verl_kit import Policy, gradients, plain_loss, verl_loss
+from tests.unit.collector.rollouts import Session, sessions
+from tests.unit.trainer.trees import Call, Rollout, groups, merged, unmerged
+from tests.unit.trainer.twins import trajectory
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
-CLIP, DUAL_CLIP = 0.2, 3.0
-WIDTH = 4
 EXACT = 1e-12
 SINGLE = 1e-6
 """Relative error of advantages, which veRL takes in float32."""
@@ -40,93 +40,28 @@ configs = st.builds(
 examples = settings(max_examples=25, deadline=None)
 
 
-class Policy:
-    """A causal model of a few weights in float64: what it says of a token depends on the tokens before it alone."""
-
-    def __init__(self, seed: int) -> None:
-        import torch
-
-        generator = torch.Generator().manual_seed(seed)
-        made = [
-            torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((VOCABULARY, WIDTH), (WIDTH, VOCABULARY))
-        ]
-        self.weights = [w.requires_grad_() for w in made]
-
-    def log_probs(self, ids: Sequence[int]) -> Tensor:
-        """Of every token after the first: L ids give L - 1 values, in nats."""
-        import torch
-
-        embedding, head = self.weights
-        tokens = torch.tensor(ids)
-        hidden = torch.tanh(embedding[tokens[:-1]].cumsum(0))
-        return (hidden @ head).log_softmax(-1).gather(-1, tokens[1:, None])[:, 0]
-
-
-def verl_loss(samples: Sequence[Sample], policy: Policy, old: Policy, mode: str = "token-mean") -> Tensor:
-    """What veRL's `ppo_loss` makes of a batch."""
-    import torch
-    from verl.utils import tensordict_utils as tu
-    from verl.workers.config import FSDPActorConfig
-    from verl.workers.utils.losses import ppo_loss
-
-    from services.trainer.batch import jagged, padded
-
-    config = FSDPActorConfig(
-        strategy="fsdp2", rollout_n=1, ppo_mini_batch_size=1, ppo_micro_batch_size_per_gpu=1, loss_agg_mode=mode,
-        clip_ratio=CLIP, clip_ratio_low=CLIP, clip_ratio_high=CLIP, clip_ratio_c=DUAL_CLIP, use_kl_loss=False,
-    )  # fmt: skip
-    batch = jagged(padded(samples))
-    with torch.no_grad():
-        before = [old.log_probs(s.ids)[s.prompt_len - 1 :] for s in samples]
-    batch["old_log_probs"] = torch.nn.utils.rnn.pad_sequence(before, batch_first=True)
-    tu.assign_non_tensor(batch, dp_size=1, batch_num_tokens=sum(s.trained for s in samples), global_batch_size=len(samples))
-    last = torch.zeros(1, dtype=torch.float64)  # a model says something of what follows the last token, too
-    values = torch.cat([part for s in samples for part in (policy.log_probs(s.ids), last)])
-    loss: Tensor = ppo_loss(config, {"log_probs": values}, batch)[0]
-    return loss
-
-
-def plain_loss(made: Sequence[Sequence[Rollout]], config: TrainerConfig, policy: Policy, old: Policy) -> float:
-    """The formula of docs/credit.md in plain floats, rollout by rollout and call by call."""
-    rollouts = [(r, group) for group in made for r in group if r.trained]
-    per_rollout = []
-    for rollout, group in rollouts:
-        tokens = 0.0
-        for call in (c for c in rollout.calls if c.trained):
-            advantage = plain_advantage(rollout, call, [r.reward for r in group], config)
-            new, was = (p.log_probs(call.full)[call.start - 1 :].tolist() for p in (policy, old))
-            tokens += math.fsum(clipped(math.exp(a - b), advantage) for a, b in zip(new, was, strict=True))
-        per_rollout.append(tokens)
-    if config.loss_weighting == "token-mean":
-        return math.fsum(per_rollout) / sum(r.trained for r, _ in rollouts)
-    by = [config.loss_scale_factor if config.loss_weighting == "constant" else r.trained for r, _ in rollouts]
-    return math.fsum(tokens / d for tokens, d in zip(per_rollout, by, strict=True)) / len(rollouts)
-
-
-def plain_advantage(rollout: Rollout, call: Call, rewards: Sequence[float], config: TrainerConfig) -> float:
-    if len(set(rewards)) == 1:
-        return 0.0
-    size, mean = len(rewards), sum(rewards) / len(rewards)
-    shaped = config.gamma ** rollout.after(call) * rollout.reward
-    if config.adv_estimator == "rloo":
-        return shaped - (size * mean - rollout.reward) / (size - 1)
-    deviation = math.sqrt(sum((r - mean) ** 2 for r in rewards) / (size - 1))
-    return (shaped - mean) / (deviation + 1e-6) if config.norm_adv_by_std_in_grpo else shaped - mean
-
-
-def clipped(ratio: float, advantage: float) -> float:
-    loss = max(-advantage * ratio, -advantage * min(max(ratio, 1 - CLIP), 1 + CLIP))
-    return min(loss, -advantage * DUAL_CLIP) if advantage < 0 else loss
-
-
 def batch_of(made: Iterable[Iterable[Rollout]], rows: Callable[[Rollout], Any], config: TrainerConfig) -> list[Sample]:
     return weigh([[rows(r) for r in group] for group in made], config)
 
 
-def gradients(loss: Tensor, policy: Policy) -> list[Tensor]:
-    import torch
+def separate(vote: Vote) -> Vote:
+    """A trajectory with a row for each of its calls."""
+    calls = [(s, span) for s in vote.samples for span in s.spans]
+    return Vote(vote.reward, [single_call(s, span) for s, span in calls])
 
-    return list(torch.autograd.grad(loss, policy.weights))
+
+def single_call(row: Sample, call: Span) -> Sample:
+    size = call.end - call.start
+    return Sample(row.ids[: call.end], call.start, [1] * size, [-1.0] * size, [call])
+
+
+def assert_same_learning(rows: Sequence[Sample], other: Sequence[Sample]) -> None:
+    """Loss and gradient are the same, away from the sampling weights as well."""
+    policy, old = Policy(0), Policy(1)
+    loss, expected = (verl_loss(batch, policy, old) for batch in (rows, other))
+    assert loss.item() == pytest.approx(expected.item(), rel=EXACT, abs=EXACT)
+    for found, wanted in zip(gradients(loss, policy), gradients(expected, policy), strict=True):
+        assert (found - wanted).abs().max() <= EXACT * (1 + wanted.abs().max())
 
 
 @examples
@@ -134,16 +69,20 @@ def gradients(loss: Tensor, policy: Policy) -> list[Tensor]:
 def test_merged_rows_have_the_loss_and_the_gradient_of_separate_calls(
     made: list[list[Rollout]], config: TrainerConfig, owners: random.Random
 ) -> None:
-    policy, old = Policy(0), Policy(1)
-    one, other = (batch_of(made, lambda r: merged(r, owners), config) for _ in range(2))  # other rows train the shared calls
     alone = batch_of(made, unmerged, config)
-    expected = verl_loss(alone, policy, old)
-    wanted = gradients(expected, policy)
-    for rows in (one, other):
-        loss = verl_loss(rows, policy, old)
-        assert loss.item() == pytest.approx(expected.item(), rel=EXACT, abs=EXACT)
-        for found, want in zip(gradients(loss, policy), wanted, strict=True):
-            assert (found - want).abs().max() <= EXACT * (1 + want.abs().max())
+    for _ in range(2):  # the second time, other rows train the shared calls
+        assert_same_learning(batch_of(made, lambda r: merged(r, owners), config), alone)
+
+
+@examples
+@given(st.lists(sessions(), min_size=2, max_size=3), configs)
+def test_so_have_the_rows_that_the_collector_makes(made: list[Session], config: TrainerConfig) -> None:
+    """Rollouts with retries, rewritten histories, helpers and replies that were cut off."""
+    rows = [assemble(s.records, s.sealed(), max_row_tokens=1000).rows for s in made]
+    assume(any(rows))
+    votes = [read_vote(trajectory("r", i * i, made=r)) if r else Vote(i * i, []) for i, r in enumerate(rows)]
+    one, alone = weigh([votes], config), weigh([[separate(v) for v in votes]], config)
+    assert_same_learning(one, alone)
 
 
 @examples
@@ -151,9 +90,8 @@ def test_merged_rows_have_the_loss_and_the_gradient_of_separate_calls(
 def test_verls_loss_is_the_documented_formula(made: list[list[Rollout]], config: TrainerConfig, owners: random.Random) -> None:
     policy, old = Policy(0), Policy(1)
     expected = plain_loss(made, config, policy, old)
-    assert verl_loss(batch_of(made, lambda r: merged(r, owners), config), policy, old).item() == pytest.approx(
-        expected, rel=SINGLE, abs=SINGLE
-    )
+    rows = batch_of(made, lambda r: merged(r, owners), config)
+    assert verl_loss(rows, policy, old).item() == pytest.approx(expected, rel=SINGLE, abs=SINGLE)
 
 
 @examples

@@ -63,7 +63,7 @@ def test_a_trajectory_counts_the_trained_tokens_of_all_its_rows() -> None:
     assert (vote.trained, [s.version for s in vote.samples]) == (12, [3, 3, 3])
 
 
-@pytest.mark.parametrize("made", [[row(after=1), row(after=0)], [row(seq=1, after=0), row(seq=2, after=0)], [row(after=1)]])
+@pytest.mark.parametrize("made", [[row(after=0), row(after=1)], [row(seq=1, after=0), row(seq=2, after=0)], [row(after=1)]])
 def test_a_call_that_is_trained_twice_or_out_of_its_turn_is_refused(made: list[Row]) -> None:
     with pytest.raises(FidelityError, match="each has one span"):
         read_vote(trajectory("r1", 1.0, made=made))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from shared.events import GroupCompleted, RolloutStart, RunEvaluated, RunStaged, RunStepped, WeightsLoaded
 from tests.unit.trainer.twins import MakeWorld, by_number
@@ -56,6 +57,14 @@ async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world
     await world.run()
     (samples,) = world.learners[0].samples
     assert [list(s.advantages) for s in samples] == [[-0.5], [0.5]] * 6
+
+
+async def test_the_settings_of_credit_reach_the_learner(make_world: MakeWorld) -> None:
+    credit = {"adv_estimator": "rloo", "loss_weighting": "constant", "loss_scale_factor": 8}
+    world = await make_world(steps=1, **credit)  # 4 tokens a rollout over 8, and half the group against the others: 4/3 * 1/2
+    await world.run()
+    (samples,) = world.learners[0].samples
+    assert [a for s in samples for a in s.advantages] == pytest.approx([-1 / 3, 1 / 3] * 6)
 
 
 async def test_rollouts_are_named_seeded_and_spread_over_the_tasks(make_world: MakeWorld) -> None:
