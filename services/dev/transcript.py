@@ -41,7 +41,7 @@ class Conversation:
 
 
 def conversations(calls: Calls, sealed: SessionSealed | None = None) -> list[Conversation]:
-    """The conversations that main and sub agents had, in the order of their last calls.
+    """The conversations that agents had, summaries of them included, in the order of their last calls.
 
     A call whose reply did not reach the harness whole ends none; of several tries at one request only those count that
     something went on from, else the last.
@@ -51,7 +51,7 @@ def conversations(calls: Calls, sealed: SessionSealed | None = None) -> list[Con
         sealed: the end of its session, which knows of replies that were cut.
     """
     cut = set(sealed.cut if sealed else ())
-    own = {n: c for n, c in calls.items() if c.role in ("main", "sub")}
+    own = {n: c for n, c in calls.items() if c.role not in ("aux", "judge")}
     extended = {c.messages_from for c in own.values()}
     ends = [n for n, c in own.items() if n not in extended and n not in cut and c.delivery == "sent"]
     return [_conversation(calls, n) for n in sorted(ends) if not _retried(own[n], own, ends, extended)]

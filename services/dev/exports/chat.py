@@ -22,7 +22,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
         messages: OpenAI chat messages whose content is text (media stand in brackets); arguments of tool calls are JSON text.
         tools: JSON text of the tools in OpenAI's format; None without any.
         reward: of the rollout.
-        role: `main` or `sub`: whose conversation it is.
+        role: `main`, `sub` or `summary`: whose conversation it is.
     """
 
     messages: list[Json]
