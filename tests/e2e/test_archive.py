@@ -8,9 +8,11 @@ from pathlib import Path
 
 from services.collector.archive import FOLDER
 from services.collector.archive_reader import Damage, read
+from services.dev.exports import atif
 from shared.events import CallRecorded, GroupCompleted, Message, RolloutStart, SessionSealed
 from tests.e2e.stacks import LiveStack, live_stack, openforge, write_config
 from tests.e2e.test_stack_rollouts import closed, watch, write_task
+from tests.unit.dev.test_dev_exports import load_rows
 from tests.waiting import until
 
 SIZE = 4
@@ -72,6 +74,20 @@ async def test_a_run_is_archived_whole_and_replays_byte_for_byte(tmp_path: Path)
     assert (code, report["same"], report["differs"], report["incomplete"]) == (0, 3, [], {}), out
     assert report["was"]["groups"] == 3
     assert report["was"]["tokens"]["sampled"] == report["was"]["tokens"]["trained"]
+    await check_exports(run, tmp_path / "out", root)
+
+
+async def check_exports(run: str, out: Path, root: tuple[str, str]) -> None:
+    """Half of the rollouts are solved; of those, each format has every one."""
+    for to in ("atif", "sft", "parquet"):
+        code, said = await openforge("export", run, "--to", to, "--min-reward", "1", "--out", str(out / to), *root)
+        assert (code, said.split(":")[0]) == (0, "6 of 12 rollouts"), said
+    made = [atif.decode(f.read_bytes()) for f in (out / "atif").rglob("trajectory.json")]
+    assert [[s.source for s in t.steps] for t in made] == [["user", "agent", "agent"]] * 6
+    chats, rows = load_rows("json", out / "sft" / "train.jsonl"), load_rows("parquet", out / "parquet" / "train.parquet")
+    assert (len(chats), len(rows)) == (6, 6)
+    sampled = sum(t.final_metrics.total_completion_tokens for t in made if t.final_metrics)
+    assert sum(map(sum, rows["response_mask"])) == sampled
 
 
 async def test_collectors_killed_while_they_archive_lose_nothing(tmp_path: Path) -> None:

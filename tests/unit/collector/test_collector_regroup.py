@@ -64,7 +64,7 @@ def test_the_groups_of_any_history_are_made_again(
 
 
 async def test_a_group_that_was_closed_at_its_deadline_is_made_again_without_what_came_later() -> None:
-    async with world(deadline_s=0.2) as made:
+    async with world(deadline_s=3.0) as made:
         await made.publish(*story("r0", 0.0), *story("r1", 1.0))
         await made.until(lambda: made.groups)
         await made.publish(*story("r2", 1.0), *story("r3", 1.0))
