@@ -88,7 +88,7 @@ class Segments:
         """
         file = self._folder / MEDIA / sha256
         file.parent.mkdir(exist_ok=True)
-        part = file.with_name(f"{self._name}.part")
+        part = file.with_name(f"{sha256}-{secrets.token_hex(4)}.part")  # others may be at the same one
         with part.open("wb") as f:
             f.write(body)
             f.flush()

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from services.collector.archive import FOLDER, Retention, Segments
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ArchiveError, FidelityError
+from shared.errors import ArchiveError, FidelityError, StoreUnavailable
 from shared.events import EVENTS, BlobRef, CallRecorded, GroupCompleted, Message, Trajectory, encode
 from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 DURABLE = "archive"
 KINDS = EVENTS
@@ -27,7 +29,7 @@ CONCURRENCY = 16
 """Messages that wait for one write, at most, of each stream."""
 EXPIRE_S = 30.0
 RETRY_S = 1.0
-"""Pause after a write that failed (the disk is full, say). Messages wait meanwhile; the bus keeps them."""
+"""Pause after what failed (the disk is full, the store away). Messages wait meanwhile; the bus keeps them."""
 _MB, _DAY_S = 1_000_000, 86400.0
 
 
@@ -92,7 +94,7 @@ class Archiver:
         if group.ref is None:
             return group
         try:
-            body = await self._blobs.get(group.ref)
+            body = await self._insist(partial(self._blobs.get, group.ref), f"group {group.group_id}")
         except FidelityError as e:
             log.error("group %s is archived without its trajectories: %s", group.group_id, e)
             return group
@@ -101,20 +103,24 @@ class Archiver:
     async def _keep_medium(self, sha256: str) -> None:
         if self._segments.has_medium(sha256):
             return
-        ref = BlobRef(key=sha256, size=0, sha256=sha256)
-        if not await self._blobs.has(ref):  # it expired, or the store was wiped: nobody puts it back
-            log.error("image %s is not archived: the store lost it", sha256)
+        what, ref = f"image {sha256}", BlobRef(key=sha256, size=0, sha256=sha256)
+        if not await self._insist(partial(self._blobs.has, ref), what):
+            log.error("%s is not archived: the store lost it", what)  # it expired, or the store was wiped: nobody puts it back
             return
-        body = await self._blobs.get(ref)
-        await self._insist(partial(self._segments.keep_medium, sha256, body), "an image")
+        body = await self._insist(partial(self._blobs.get, ref), what)
+        await self._insist(partial(asyncio.to_thread, self._segments.keep_medium, sha256, body), what)
 
-    async def _insist(self, write: Callable[[], None], what: str) -> None:
-        """Writes again until it succeeds or the service ends; in the latter case nothing of it was acknowledged."""
+    async def _insist(self, step: Callable[[], Awaitable[T]], what: str) -> T:
+        """Does a step again until the disk, or the store, lets it succeed.
+
+        Raises:
+            ArchiveError: the service ended before; nothing of it was acknowledged.
+        """
         while not self._stopping:
             try:
-                return await asyncio.to_thread(write)
-            except OSError as e:
-                log.error("the archive cannot be written, %s must wait: %s; free some space", what, e)
+                return await step()
+            except (OSError, StoreUnavailable) as e:
+                log.error("%s cannot be archived yet, and waits: %s", what, e)
             await asyncio.sleep(RETRY_S)
         raise ArchiveError(f"the service ended before {what} could be archived")
 
@@ -132,7 +138,7 @@ class Archiver:
     async def _write(self, batch: list[tuple[bytes, asyncio.Future[None]]]) -> None:
         lines = [line for line, _ in batch]
         try:
-            await self._insist(partial(self._segments.append, lines), f"{len(lines)} messages")
+            await self._insist(partial(asyncio.to_thread, self._segments.append, lines), f"{len(lines)} messages")
         except ArchiveError as e:
             log.error("%s; what was not acknowledged comes again", e)
             return

@@ -51,12 +51,15 @@ def show(root: Path, run_id: str, rollout_id: str, *, attempt: int, tokens: bool
 
 
 def decoder(run: RunFolder) -> Decode:
-    """Texts of token ids by the tokenizer of the run's model; none where the model's folder has no tokenizer.json."""
+    """Texts of token ids by the tokenizer of the run's model; none where the model's folder has no tokenizer.json, or
+    `tokenizers` is not installed."""
     file = Path(run.config.engine.model) / "tokenizer.json"
     if not run.config.engine.model or not file.is_file():
         return lambda token: None
-    from tokenizers import Tokenizer
-
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:  # it comes with the trainer; ids are there without it
+        return lambda token: None
     tokenizer = Tokenizer.from_file(str(file))
     return lambda token: str(tokenizer.decode([token], skip_special_tokens=False))
 
