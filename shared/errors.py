@@ -60,6 +60,10 @@ class FidelityError(ForgeError):
     """Records of a rollout are missing, doubled or contradict each other."""
 
 
+class ArchiveError(ForgeError):
+    """An archive that is missing, incomplete or damaged, or something that is not in it."""
+
+
 class AgentTimeout(ForgeError):
     """The agent used up its wall-clock time."""
 

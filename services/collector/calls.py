@@ -55,7 +55,7 @@ class Call:
     @property
     def trainable(self) -> bool:
         """Its tokens are the policy's own choice on the task: not a helper's call, not forced by a grammar."""
-        return self.record.role in ("main", "sub") and self.free
+        return self.record.role in ("main", "sub", "summary") and self.free
 
 
 def sampled(record: CallRecorded) -> int:

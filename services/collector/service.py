@@ -10,7 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
+from services.collector.archiver import Archiver, open_archive
 from services.collector.handling import ROLLOUTS, Handling
 from services.collector.rebuild import Rebuild
 from shared.bus import Bus
@@ -29,17 +31,24 @@ RELAY_S = 0.5
 published at once."""
 SWEEP_S = 2.0
 """How often overdue groups are looked for, at least."""
+TRIM_S = 5.0
+"""How often the bus is asked to make room; it does where three quarters of it are used."""
+DRAIN_S = 10.0
+"""Longest that an orderly end waits for what is still on the bus."""
+_DRAIN_PAUSE_S = 0.05
+_CALLS = (CallRecorded,)
 
 
 class CollectorService:
-    """One of any number of collectors of a run; they share the work."""
+    """One of any number of collectors of a run; they share the work. The archive goes to the run folder, where one is given."""
 
-    def __init__(self, config: Config, bus: Bus, assembly: Assembly, blobs: Blobs) -> None:
+    def __init__(self, config: Config, bus: Bus, assembly: Assembly, blobs: Blobs, folder: Path | None = None) -> None:
         self._config = config
         self._bus = bus
         self._assembly = assembly
         self._handling = Handling(config.collector, bus, assembly, blobs)
         self._rebuild = Rebuild(config, bus, assembly, blobs)
+        self._archiver: Archiver | None = open_archive(config, bus, blobs, folder) if folder else None
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -54,21 +63,48 @@ class CollectorService:
         Raises:
             StoreUnavailable, BusUnavailable: the store's state could not be looked at, or not be rebuilt.
         """
+        if self._archiver is not None:
+            await self._archiver.start()
         await self._rebuild.ensure()
         closing, sweep_s = self._handling.closing, min(SWEEP_S, self._config.collector.deadline_s / 4)
         self._tasks = [
             asyncio.create_task(self._repeat("the outbox relay", self._relay, RELAY_S, closing.filled)),
             asyncio.create_task(self._repeat("the deadline sweep", closing.close_overdue, sweep_s, self._stopping)),
+            asyncio.create_task(self._repeat("the making of room", self._bus.trim, TRIM_S, self._stopping)),
         ]
         run = self._config.run.id
-        await self._bus.consume("collector-calls", [CallRecorded], self._on_message, run_id=run, concurrency=CONCURRENCY)
+        await self._bus.consume("collector-calls", _CALLS, self._on_message, run_id=run, concurrency=CONCURRENCY)
         await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=CONCURRENCY)
 
     async def stop(self) -> None:
-        """Ends the background work once its present step is done; the handling of messages ends with the bus."""
+        """Ends once all that was published is archived; the handling of messages ends with the bus."""
+        if self._archiver is not None:
+            await self._drain(self._archiver)
         self._stopping.set()
         self._handling.closing.filled.set()
         await asyncio.gather(*self._tasks)
+        if self._archiver is not None:
+            await self._archiver.stop()
+
+    async def _drain(self, archiver: Archiver) -> None:
+        """Returns when nothing is left to do: the other services have ended by now, and publish no more."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                while await self._left(archiver):  # noqa: ASYNC110 - other processes are at it as well
+                    await asyncio.sleep(_DRAIN_PAUSE_S)
+        except (TimeoutError, ForgeError) as e:
+            log.warning("the archive lacks the end of what was published: %s", str(e) or f"it took over {DRAIN_S:g} s")
+
+    async def _left(self, archiver: Archiver) -> int:
+        """Messages and groups that somebody is still busy with. What settles an attempt may fill the outbox, and that the
+        archive: hence in this order."""
+        run = self._config.run.id
+        return (
+            await self._bus.backlog("collector-calls", _CALLS, run_id=run)
+            or await self._bus.backlog("collector-rollouts", ROLLOUTS, run_id=run)
+            or len(await self._assembly.outbox())
+            or await archiver.backlog()
+        )
 
     async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], pause_s: float, hurry: asyncio.Event) -> None:
         """Does a step every `pause_s` seconds, and whenever `hurry` is set. A failed step is logged, and done again."""

@@ -58,6 +58,14 @@ class Bus(Protocol):
         stopped. Commands go to one durable only. Returns when the subscription stands."""
         ...
 
+    async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
+        """Messages that a durable name (as given to `consume`) has not acknowledged, those that are still to come included.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
     def tap(self, pattern: str) -> AsyncIterator[Tapped]:
         """Messages as they are published, from the first step of the iteration on, without acknowledgement; a message that is
         published twice is seen twice. `pattern` is a NATS subject pattern."""
@@ -74,6 +82,15 @@ class Bus(Protocol):
 
     async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
         """Keys of the events of one type that are durable by now, without reading them: 100,000 at most.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
+    async def trim(self) -> None:
+        """Makes room for events where it is getting short: the oldest go that every consumer has acknowledged, of whatever
+        run. What a consumer has not acknowledged stays; a bus that is full of it takes nothing more.
 
         Raises:
             BusUnavailable: the bus does not answer.

@@ -109,7 +109,7 @@ class Link:
             storage=api.StorageType.FILE,
             discard=api.DiscardPolicy.OLD if stream.drops else api.DiscardPolicy.NEW,
             max_bytes=self._config.max_bytes,
-            max_age=MAX_AGE_S,
+            max_age=0 if stream.trimmed else MAX_AGE_S,
             duplicate_window=DUPLICATE_WINDOW_S,
             num_replicas=self._config.replicas,
         )

@@ -105,7 +105,7 @@ def sessions(draw: st.DrawFn, max_calls: int = 9) -> Session:
             draw(_prompts(session)),
             draw(st.lists(tokens, max_size=4)),
             as_root=draw(st.booleans()),
-            role=draw(st.sampled_from(["main"] * 4 + ["sub", "aux", "judge"])),
+            role=draw(st.sampled_from(["main"] * 4 + ["sub", "summary", "aux", "judge"])),
             constrained=draw(st.integers(0, 7)) == 0,
             replay_gap=draw(st.sampled_from([None, None, None, 0.0, 0.5])),
             delivery=draw(st.sampled_from(["sent", "sent", "sent", "cut"])),
