@@ -11,7 +11,7 @@ from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import Consumer, check_size, tapped
 from shared.bus.streams import filters_of
 from shared.bus.workers import GRACE_S, Workers
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.subjects import dead_subject, matches, pattern_of, subject_of
 
 
@@ -128,8 +128,14 @@ class MemoryBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         for position, delivery in enumerate(list(self.broker.kept), start=1):
-            if position > after and delivery.subject == subject:
-                yield position, decode(delivery.data)
+            if position <= after or not matches(subject, delivery.subject):
+                continue
+            if isinstance(message := tapped(delivery.subject, delivery.data).message, kind):
+                yield position, message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        return {d.subject.rpartition(".")[2] for d in self.broker.kept if matches(subject, d.subject)}
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)

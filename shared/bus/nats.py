@@ -22,7 +22,7 @@ from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of, stre
 from shared.bus.workers import GRACE_S, Workers
 from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.ids import check_id
 from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
@@ -78,7 +78,7 @@ class NatsBus:
     async def consume(
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
     ) -> None:
-        """As the port says. Raises ConfigError when another durable already takes such commands or groups."""
+        """As the port says. Raises ConfigError when another durable already takes such commands."""
         name = check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")
         consumer = Consumer(name, types, handler, self._config.max_deliver, _RETRY_S)
         slots = asyncio.Semaphore(concurrency)
@@ -103,7 +103,14 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            yield int(found.seq or 0), decode(found.data or b"")
+            if isinstance(message := tapped(found.subject or "", found.data or b"").message, kind):
+                yield int(found.seq or 0), message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        look = partial(self._link.js.stream_info, stream_of(subject).name, subject)
+        found = await self._link.retried(f"list {subject}", look)
+        return {name.rpartition(".")[2] for name in found.state.subjects or {}}
 
     async def dead_letters(self) -> list[DeadLetter]:
         letters = []

@@ -23,11 +23,14 @@ class Stream:
         name: on the server.
         subjects: what it keeps.
         work: a message is for one consumer and goes once it is handled; otherwise it stays until it is too old.
+        drops: a full stream drops its oldest messages; otherwise it takes no more, for better a failed call than a record
+            that silently went.
     """
 
     name: str
     subjects: tuple[str, ...]
     work: bool = False
+    drops: bool = False
 
 
 CALLS = Stream("FORGE-CALLS", (below("evt", "call"),))
@@ -35,7 +38,8 @@ EVENTS = Stream(
     "FORGE-EVENTS", tuple(below("evt", noun) for noun in ("run", "rollout", "session", "trajectory", "weights", "task"))
 )
 COMMANDS = Stream("FORGE-COMMANDS", (below("cmd"),), work=True)
-GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), work=True)
+# Groups stay once they are handled: which were published is what a collector goes by when the store was wiped.
+GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)

@@ -33,7 +33,7 @@ from tests.unit.collector.rollouts import RUN, Session, ended
 
 
 class Store(fakeredis.FakeAsyncRedis):
-    """The store's twin. Its connection breaks once, after the operation number `breaks_after` was carried out."""
+    """The store's twin. Its connection breaks once, after the operation number `breaks_after` of a collector at work."""
 
     breaks_after = -1
     operations = 0
@@ -72,12 +72,12 @@ class World:
     async def start(self, breaks_after: int = -1, bus: type[MemoryBus] = MemoryBus) -> Worker:
         """Starts one more collector."""
         store = Store(server=self.server)
-        store.breaks_after = breaks_after
         worker_bus = bus(self.broker, retry_s=0.001)
         config = Config(run=RunConfig(id=RUN), collector=self.config)
         service = CollectorService(config, worker_bus, Assembly(store, RUN), Blobs(store, RUN))
         self.workers.append(Worker(service, worker_bus, store))
         await service.start()
+        store.operations, store.breaks_after = 0, breaks_after
         return self.workers[-1]
 
     async def publish(self, *messages: Message) -> None:
