@@ -26,7 +26,7 @@ from shared.store.blobs import Blobs
 from tests.chaos.evidence import Evidence, closed_groups, collect
 from tests.chaos.kills import WIPE, Killer, draw
 from tests.chaos.scene import TARGETS, calls_of, engine_log, make_scene, starts
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.verdict import Verdict, judge, not_found
 
 _END_S = 240.0
 """How long the end may take, after the last kill."""
@@ -65,6 +65,8 @@ class Run:
             await self._until_closed(stack)
             wall_s = time.monotonic() - began
             evidence = await self._evidence(stack)
+        if missing := not_found(evidence):
+            self._view.note(f"not found: {', '.join(missing)}")
         wipes = sum(kill.target == WIPE for kill in killer.done)
         return judge(evidence, kills=len(killer.done) - wipes, wipes=wipes, wall_s=wall_s)
 

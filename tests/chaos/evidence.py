@@ -78,7 +78,7 @@ async def collect(commands: list[RolloutStart], engine_log: Path, run_folder: Pa
 
 async def closed_groups(bus: Bus, run: str) -> set[str]:
     """Groups that were reached."""
-    return {m.group_id for m in [*await _kept(bus, GroupCompleted, run), *await _kept(bus, GroupDiscarded, run)]}
+    return await bus.keys(GroupCompleted, run) | await bus.keys(GroupDiscarded, run)
 
 
 def read_engine(log: str) -> dict[int, Sampled]:

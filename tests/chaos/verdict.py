@@ -68,22 +68,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(evidence: Evidence, *, kills: int, wipes: int, wall_s: float = 0.0) -> Verdict:
     """The verdict on a run."""
-    trained = Counter(_trained(evidence))
-    excused = _excused(evidence)
-    received = [(session, number) for session, numbers in evidence.received.items() for number in numbers]
+    expected = sum(map(len, evidence.received.values()))
     groups = Counter(m.group_id for m in evidence.closed)
     explained, unexplained = _discarded(evidence)
     return Verdict(
         rollouts=sum(evidence.sizes.values()),
         kills=kills,
         wipes=wipes,
-        calls_expected=len(received),
-        calls_found=sum(
-            session in excused or trained[session, evidence.sampled[number]] == 1
-            for session, number in received
-            if number in evidence.sampled
-        ),
-        calls_doubled=sum(times > 1 for times in trained.values()),
+        calls_expected=expected,
+        calls_found=expected - len(not_found(evidence)),
+        calls_doubled=sum(times > 1 for times in Counter(_trained(evidence)).values()),
         groups_expected=len(evidence.sizes),
         groups_found=len(groups.keys() & evidence.sizes.keys()),
         groups_doubled=sum(times > 1 for times in groups.values()),
@@ -93,6 +87,18 @@ def judge(evidence: Evidence, *, kills: int, wipes: int, wall_s: float = 0.0) ->
         attempts_discarded=dict(Counter(m.reason for m in evidence.told if isinstance(m, TrajectoryDiscarded))),
         wall_s=round(wall_s, 1),
     )
+
+
+def not_found(evidence: Evidence) -> list[str]:
+    """Expected calls that are neither trained once nor discarded with a reason, each as `session: number`."""
+    trained, excused = Counter(_trained(evidence)), _excused(evidence)
+
+    def found(session: str, number: int) -> bool:
+        call = evidence.sampled.get(number)
+        return call is not None and (session in excused or trained[session, call] == 1)
+
+    received = [(session, number) for session, numbers in evidence.received.items() for number in numbers]
+    return [f"{session}: {number}" for session, number in received if not found(session, number)]
 
 
 def _trained(evidence: Evidence) -> Iterator[Trained]:
