@@ -22,8 +22,8 @@ from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = 8
-"""Messages that one collector handles at once, of each kind."""
+CALLS, ENDS = 32, 8
+"""Calls, and other messages, that one collector handles at once: keeping a call is mostly waiting for the store."""
 RELAY_S = 0.5
 """How often the store is looked at: whether it was wiped, and for what other collectors left in the outbox; one's own is
 published at once."""
@@ -61,8 +61,8 @@ class CollectorService:
             asyncio.create_task(self._repeat("the deadline sweep", closing.close_overdue, sweep_s, self._stopping)),
         ]
         run = self._config.run.id
-        await self._bus.consume("collector-calls", [CallRecorded], self._on_message, run_id=run, concurrency=CONCURRENCY)
-        await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=CONCURRENCY)
+        await self._bus.consume("collector-calls", [CallRecorded], self._on_message, run_id=run, concurrency=CALLS)
+        await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=ENDS)
 
     async def stop(self) -> None:
         """Ends the background work once its present step is done; the handling of messages ends with the bus."""

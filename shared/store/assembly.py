@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from redis.commands.core import AsyncScript
 
@@ -23,6 +23,20 @@ local new = redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[4])
 if new == 1 then return 'new' end
 return redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'other'
+"""
+
+# KEYS: calls, parts   ARGV: number, body, ttl.  A conflict is remembered.
+_KEEP_CALL = f"""{GUARD}
+local kept = 'new'
+if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3]) == 0 then
+  kept = redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'conflict'
+end
+redis.call('EXPIRE', KEYS[2], ARGV[4])
+if kept == 'conflict' then
+  redis.call('HSETNX', KEYS[3], 'conflict', ARGV[2])
+  redis.call('EXPIRE', KEYS[3], ARGV[4])
+end
+return {{kept, redis.call('HEXISTS', KEYS[3], 'outcome'), redis.call('HEXISTS', KEYS[3], 'settled')}}
 """
 
 # KEYS: group, closed, open groups   ARGV: group id, info, now, ttl
@@ -41,6 +55,8 @@ if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 then return 'settled' end
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[4])
+redis.call('HSET', KEYS[4], 'settled', 1)
+redis.call('EXPIRE', KEYS[4], ARGV[5])
 return 'settled'
 """
 
@@ -67,6 +83,14 @@ _CLOSED_S = 3 * 86400
 """Seconds for which a closed group is remembered: longer than the bus keeps a message that could open it again."""
 _MOST_AT_ONCE = 256
 """Keys in one script: the store does nothing else meanwhile."""
+
+
+class Kept(NamedTuple):
+    """What became of a call's record, and what was known of its attempt by then: its outcome, that it was settled."""
+
+    kind: Literal["new", "same", "conflict"]
+    ended: bool
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +132,7 @@ class Assembly:
         self._ttl = int(ttl_s)
         self._permit = permit
         self.epoch = Epoch(client, self._key)
+        self._keep_call = client.register_script(_KEEP_CALL)
         self._put_once = client.register_script(_PUT)
         self._open_group = client.register_script(_OPEN_GROUP)
         self._settle = client.register_script(_SETTLE)
@@ -118,13 +143,14 @@ class Assembly:
         """The same, for whoever rebuilds it under a token (see `Epoch.claim`)."""
         return Assembly(self._redis, self._run_id, self._ttl, token)
 
-    async def put_call(self, session_id: str, seq: int, body: bytes) -> Literal["new", "same", "conflict"]:
+    async def put_call(self, session_id: str, seq: int, body: bytes) -> Kept:
         """Keeps a call's record; a second one with another body is a conflict and is remembered as such."""
         with store_errors("keep a call"):
-            kept = await self._put(self._key("asm", session_id, "calls"), seq, body)
-            if kept == "other":
-                await self._put(self._key("asm", session_id), "conflict", str(seq).encode())
-        return "new" if kept == "new" else "same" if kept == "same" else "conflict"
+            keys = [self.epoch.key, self._key("asm", session_id, "calls"), self._key("asm", session_id)]
+            reply = await self._keep_call(keys=keys, args=[self._permit, seq, body, _OPEN_S])
+        raise_if_wiped(reply)
+        kind = text(reply[0])
+        return Kept("new" if kind == "new" else "same" if kind == "same" else "conflict", bool(reply[1]), bool(reply[2]))
 
     async def put_part(self, session_id: str, part: Literal["sealed", "outcome"], body: bytes) -> None:
         """Keeps the sealing or the outcome of an attempt; the first one stays."""

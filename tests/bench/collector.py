@@ -55,9 +55,9 @@ class Bench:
     async def _calls_per_s(self, rollouts: int, size: int) -> float:
         run = self._collectors.new_run()
         await run.publish(record for n in range(rollouts) for record in record_of(run.id, n, CALLS, size))
-        rate = await run.drain(rollouts * CALLS)
-        _say(f"{rollouts * CALLS} calls of {size} bytes: {rate:.0f} a second")
-        return round(rate, 1)
+        found = await run.drain(rollouts * CALLS)
+        _say(f"{rollouts * CALLS} calls of {size} bytes: {found.calls_per_s:.0f} a second, {found.cpu_ms:.3f} ms of CPU each")
+        return round(found.calls_per_s, 1)
 
     async def _bytes_per_rollout(self, size: int) -> float:
         run = self._collectors.new_run()

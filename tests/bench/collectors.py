@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import nats as nats_client
@@ -23,7 +24,7 @@ from shared.events import CallRecorded, Message, TrajectoryAssembled
 from shared.ids import new_run_id
 from shared.store.connect import Client, connect
 from shared.subjects import pattern_of
-from tests.bench.processes import Child
+from tests.bench.processes import Child, cpu_s
 from tests.bench.rollouts import finished, sealed
 from tests.embedded import Server, nats, valkey
 from tests.waiting import until
@@ -73,6 +74,13 @@ class Collectors:
         return Run(self, config)
 
 
+class Drained(NamedTuple):
+    """How fast calls were kept: in a second, and CPU ms that the collector used for each."""
+
+    calls_per_s: float
+    cpu_ms: float
+
+
 class Run:
     """One measurement."""
 
@@ -91,12 +99,14 @@ class Run:
 
         await asyncio.gather(*(publisher() for _ in range(_PUBLISHERS)))
 
-    async def drain(self, calls: int) -> float:
-        """Starts a collector on so many waiting calls; returns how many it keeps in a second."""
-        async with self._collector():
+    async def drain(self, calls: int) -> Drained:
+        """Starts a collector on so many waiting calls."""
+        async with self._collector() as pid:
             began, before = await self._until_kept(round(_WARM * calls))
+            used = cpu_s(pid)
             ended, after = await self._until_kept(calls)
-        return (after - before) / (ended - began)
+            used = cpu_s(pid) - used
+        return Drained((after - before) / (ended - began), used / (after - before) * 1e3)
 
     async def assemble_ms(self, records: list[CallRecorded]) -> float:
         """Milliseconds from the outcome of a rollout to its trajectory, all of its calls being there."""
@@ -119,7 +129,7 @@ class Run:
         return int((await self._world.client.info("memory"))["used_memory"])
 
     @asynccontextmanager
-    async def _collector(self) -> AsyncIterator[None]:
+    async def _collector(self) -> AsyncIterator[int]:
         folder = run_folder(self._config)
         folder.mkdir()
         file = folder / "config.json"
@@ -129,9 +139,9 @@ class Run:
             self._config.store.password_env: self._world.store.address.secret,
         }
         command = [sys.executable, "-m", "services.cli", "serve", "collector", "--config", str(file)]
-        with Child(command, folder / "collector.log", env):
+        with Child(command, folder / "collector.log", env) as collector:
             await until(ready_file(self._config, "collector").exists, _PATIENCE_S)
-            yield
+            yield collector.pid
 
     async def _until_kept(self, calls: int) -> tuple[float, int]:
         """Waits until the collector has kept so many calls; returns when that was (seconds), and how many they were."""
