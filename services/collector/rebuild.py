@@ -63,7 +63,8 @@ class Rebuild:
             starts = [m async for _, m in found if isinstance(m, RolloutScheduled)]
             closed = await self._closed(starts)
             await self._assembly.note_closed(sorted(closed))
-            messages = await self._replay({m.rollout_id for m in starts if m.group_id not in closed}, closed)
+            done = {m.rollout_id for m in starts if m.group_id in closed}
+            messages = await self._replay(await self._bus.keys(CallRecorded, self._run) - done, closed)
         await self._epoch.finish(self._token)
         took = time.perf_counter() - began
         log.info("the store holds the run's state: %d closed groups, %d messages, %.1f s", len(closed), messages, took)

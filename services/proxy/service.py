@@ -98,6 +98,7 @@ class ProxyService:
         gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
         self._server = _Server(_server_config(Front(app, gateway), config))
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
         self._port = config.proxy.port
 
     @property
@@ -138,12 +139,13 @@ class ProxyService:
         if cancelled := set(self._server.server_state.tasks):
             await asyncio.wait(cancelled, timeout=self._config.proxy.drain_s)
         await self._ledger.stop(self._config.proxy.drain_s)
+        self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
         await asyncio.wait({heartbeat})
         await self._engine.stop()
 
     async def _heartbeat(self) -> None:
-        while True:
+        while not self._stopped:
             await asyncio.sleep(HEARTBEAT_S)
             try:
                 await self._beat()

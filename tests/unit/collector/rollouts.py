@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from shared.events import CallRecorded, SessionSealed, TokenCounts
+from shared.events import CallRecorded, Message, SessionSealed, TokenCounts
 from shared.lineage import Lineage
 from shared.packing import digest, pack_floats, pack_ids
 
+M = TypeVar("M", bound=Message)
 RUN, GROUP = "run", "g1"
 few = settings(max_examples=40, deadline=None)
 """Examples enough to find what is there, few enough for a suite of seconds on a busy machine."""
@@ -80,9 +81,9 @@ def logprob(seq: int, i: int) -> float:
     return -(seq + i / 64)
 
 
-def changed(record: CallRecorded, **fields: Any) -> CallRecorded:
-    """A record with other fields."""
-    return msgspec.structs.replace(record, **fields)
+def changed(message: M, **fields: Any) -> M:
+    """A message with other fields."""
+    return msgspec.structs.replace(message, **fields)
 
 
 def adds_up(counts: TokenCounts) -> bool:

@@ -28,8 +28,10 @@ from shared.events import (
 )
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
+from shared.store.connect import Keys
+from shared.store.epoch import READY
 from shared.subjects import subject_of
-from tests.unit.collector.rollouts import RUN, Session, ended
+from tests.unit.collector.rollouts import GROUP, RUN, Session, changed, ended
 
 
 class Store(fakeredis.FakeAsyncRedis):
@@ -91,6 +93,11 @@ class World:
         return [m for d in self.broker.kept if isinstance(m := decode(d.data), kinds)]
 
     @property
+    def restored(self) -> bool:
+        """Whether the store holds the run's state."""
+        return bool(fakeredis.FakeStrictRedis(server=self.server).get(Keys(RUN)("epoch")) == READY.encode())
+
+    @property
     def groups(self) -> list[GroupCompleted | GroupDiscarded]:
         return [m for m in self.published(GroupCompleted, GroupDiscarded) if isinstance(m, GroupCompleted | GroupDiscarded)]
 
@@ -133,10 +140,11 @@ def session(rollout: str, attempt: int = 1) -> Session:
     return made
 
 
-def story(rollout: str, reward: float, attempt: int = 1, **more: Any) -> list[Message]:
+def story(rollout: str, reward: float, attempt: int = 1, group_id: str = GROUP, **more: Any) -> list[Message]:
     """All messages about an attempt that ended well."""
-    made = session(rollout, attempt)
-    return [scheduled(rollout, attempt, **more), *made.records, made.sealed(), finished(rollout, reward, attempt, **more)]
+    made, more = session(rollout, attempt), {"group_id": group_id, **more}
+    parts = [changed(record, group_id=group_id) for record in made.records], changed(made.sealed(), group_id=group_id)
+    return [scheduled(rollout, attempt, **more), *parts[0], parts[1], finished(rollout, reward, attempt, **more)]
 
 
 def scheduled(rollout: str, attempt: int = 1, **more: Any) -> RolloutScheduled:
