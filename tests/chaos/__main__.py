@@ -65,8 +65,8 @@ class Run:
             await self._until_closed(stack)
             wall_s = time.monotonic() - began
             evidence = await self._evidence(stack)
-        if missing := not_found(evidence):
-            self._view.note(f"not found: {', '.join(missing)}")
+        for trouble in (*(f"not found: {call}" for call in not_found(evidence)), *(f"given up: {m}" for m in evidence.dead)):
+            self._view.note(trouble)
         wipes = sum(kill.target == WIPE for kill in killer.done)
         return judge(evidence, kills=len(killer.done) - wipes, wipes=wipes, wall_s=wall_s)
 

@@ -50,6 +50,7 @@ class Evidence:
         told: what became of attempts.
         records: calls as they were recorded.
         sealed: sealings of sessions.
+        dead: messages that somebody gave up, with the reason.
     """
 
     sizes: dict[str, int]
@@ -59,6 +60,7 @@ class Evidence:
     told: list[Told]
     records: list[CallRecorded]
     sealed: list[SessionSealed]
+    dead: list[str]
 
 
 async def collect(commands: list[RolloutStart], engine_log: Path, run_folder: Path, bus: Bus, blobs: Blobs) -> Evidence:
@@ -73,6 +75,7 @@ async def collect(commands: list[RolloutStart], engine_log: Path, run_folder: Pa
         told=[*await _kept(bus, TrajectoryAssembled, run), *await _kept(bus, TrajectoryDiscarded, run)],
         records=await _kept(bus, CallRecorded, run),
         sealed=await _kept(bus, SessionSealed, run),
+        dead=[f"{letter.subject}: {letter.reason}" for letter in await bus.dead_letters()],
     )
 
 

@@ -27,6 +27,7 @@ _SHAPES = {
     "parallel": {"agents": 2, "rewrite": False, "stream": True},
     "rewritten": {"agents": 1, "rewrite": True, "stream": False},
 }
+_INLINE_BYTES = 20_000  # larger groups travel by reference: about half of them
 _PAUSE_S = 0.4  # calls are in flight for a good third of the time
 _SCRIPT = Script(rules=[Rule(text="call {number} was answered", delay_s=0.1, token_delay_s=0.005)])
 
@@ -79,7 +80,7 @@ def _config(folder: Path, mode: str) -> Config:
         engine=EngineConfig(command=command),
         proxy=msgspec.convert({"mode": mode}, ProxyConfig),
         orchestrator=OrchestratorConfig(harness_dir=str(HARNESS)),
-        collector=CollectorConfig(),
+        collector=CollectorConfig(inline_bytes=_INLINE_BYTES),
     )
 
 

@@ -37,6 +37,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         discarded_with_reason: rollouts that are in no completed group's trajectories, and of which it is said why.
         discarded_without_reason: of which it is not.
         attempts_discarded: attempts, by reason; most of them were followed by another.
+        dead_letters: messages that were given up; each is an effect that never came.
         wall_s: seconds from the first command to the last group.
     """
 
@@ -53,6 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     discarded_with_reason: int
     discarded_without_reason: int
     attempts_discarded: dict[str, int]
+    dead_letters: int
     wall_s: float = 0.0
 
     def holds(self, kills: int, wipes: int) -> bool:
@@ -61,7 +63,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             (self.kills, self.wipes) >= (kills, wipes)
             and self.calls_found == self.calls_expected > 0
             and self.groups_found == self.groups_expected
-            and not (self.calls_doubled or self.groups_doubled or self.tokens_unaccounted or self.discarded_without_reason)
+            and not (self.calls_doubled or self.groups_doubled or self.tokens_unaccounted)
+            and not (self.discarded_without_reason or self.dead_letters)
             and self.discarded_with_reason <= DISCARDED_SHARE * self.rollouts
         )
 
@@ -85,6 +88,7 @@ def judge(evidence: Evidence, *, kills: int, wipes: int, wall_s: float = 0.0) ->
         discarded_with_reason=explained,
         discarded_without_reason=unexplained,
         attempts_discarded=dict(Counter(m.reason for m in evidence.told if isinstance(m, TrajectoryDiscarded))),
+        dead_letters=len(evidence.dead),
         wall_s=round(wall_s, 1),
     )
 

@@ -70,6 +70,7 @@ def good() -> Evidence:
         told=[told(session) for session in sessions],
         records=[record for session in sessions for record in session.records],
         sealed=[session.sealed() for session in sessions],
+        dead=[],
     )
 
 
@@ -102,7 +103,7 @@ def test_too_few_kills_do_not_hold(good: Evidence) -> None:
 
 
 def test_nothing_to_look_for_does_not_hold() -> None:
-    assert not verdict(Evidence({}, {}, {}, [], [], [], [])).holds(30, 1)
+    assert not verdict(Evidence({}, {}, {}, [], [], [], [], [])).holds(30, 1)
 
 
 def test_a_call_that_no_row_trains_is_lost(good: Evidence) -> None:
@@ -174,6 +175,10 @@ def test_tokens_that_do_not_add_up_are_unaccounted(good: Evidence) -> None:
     untold = replace(good, records=good.records[1:])
     assert verdict(untold).tokens_unaccounted == len("call 1 was answered")
     assert not verdict(untold).holds(30, 1)
+
+
+def test_a_message_that_was_given_up_does_not_hold(good: Evidence) -> None:
+    assert not verdict(replace(good, dead=["forge.v1.evt.call.recorded.run.r1: no answer to 6 deliveries"])).holds(30, 1)
 
 
 def discard(good: Evidence, rollouts: int) -> Evidence:
