@@ -12,70 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 from redis.commands.core import AsyncScript
 
+from shared.store import scripts
 from shared.store.connect import Client, Keys, fields, raw, store_errors, text
-from shared.store.epoch import GUARD, READY, Epoch, raise_if_wiped
-
-# Each script begins with the guard: its first key is the epoch, its first argument what that must say.
-
-# KEYS: hash   ARGV: field, body, ttl.  Returns new | same | other
-_PUT = f"""{GUARD}
-local new = redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3])
-redis.call('EXPIRE', KEYS[2], ARGV[4])
-if new == 1 then return 'new' end
-return redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'other'
-"""
-
-# KEYS: calls, parts   ARGV: number, body, ttl.  A conflict is remembered.
-_KEEP_CALL = f"""{GUARD}
-local kept = 'new'
-if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3]) == 0 then
-  kept = redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'conflict'
-end
-redis.call('EXPIRE', KEYS[2], ARGV[4])
-if kept == 'conflict' then
-  redis.call('HSETNX', KEYS[3], 'conflict', ARGV[2])
-  redis.call('EXPIRE', KEYS[3], ARGV[4])
-end
-return {{kept, redis.call('HEXISTS', KEYS[3], 'outcome'), redis.call('HEXISTS', KEYS[3], 'settled')}}
-"""
-
-# KEYS: group, closed, open groups   ARGV: group id, info, now, ttl
-_OPEN_GROUP = f"""{GUARD}
-if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
-redis.call('HSETNX', KEYS[2], 'info', ARGV[3])
-redis.call('ZADD', KEYS[4], 'NX', ARGV[4], ARGV[2])
-for _, key in ipairs({{KEYS[2], KEYS[4]}}) do redis.call('EXPIRE', key, ARGV[5]) end
-return 'open'
-"""
-
-# KEYS: group, closed, parts, calls   ARGV: attempt, body, ttl of the group, ttl of the parts
-_SETTLE = f"""{GUARD}
-for n = 4, 5 do redis.call('EXPIRE', KEYS[n], ARGV[5]) end
-if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 then return 'settled' end
-if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
-redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-redis.call('EXPIRE', KEYS[2], ARGV[4])
-redis.call('HSET', KEYS[4], 'settled', 1)
-redis.call('EXPIRE', KEYS[4], ARGV[5])
-return 'settled'
-"""
-
-# KEYS: group, closed, open groups, outbox   ARGV: group id, body, fields of the group, its ttl, ttl of the rest
-_CLOSE_GROUP = f"""{GUARD}
-if redis.call('EXISTS', KEYS[3]) == 1 then return 'before' end
-if redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[4]) then return 'changed' end
-redis.call('SET', KEYS[3], 1, 'EX', ARGV[6])
-redis.call('XADD', KEYS[5], '*', 'group', ARGV[2], 'body', ARGV[3])
-redis.call('ZREM', KEYS[4], ARGV[2])
-redis.call('EXPIRE', KEYS[2], ARGV[5])
-redis.call('EXPIRE', KEYS[5], ARGV[6])
-return 'closed'
-"""
-
-# KEYS: closed groups   ARGV: ttl
-_NOTE_CLOSED = f"""{GUARD}
-for n = 2, #KEYS do redis.call('SET', KEYS[n], 1, 'EX', ARGV[2]) end
-"""
+from shared.store.epoch import READY, Epoch, raise_if_wiped
 
 _OPEN_S = 86400
 """Seconds after its last change for which something open is kept: as long as the bus keeps what it was made of."""
@@ -132,12 +71,12 @@ class Assembly:
         self._ttl = int(ttl_s)
         self._permit = permit
         self.epoch = Epoch(client, self._key)
-        self._keep_call = client.register_script(_KEEP_CALL)
-        self._put_once = client.register_script(_PUT)
-        self._open_group = client.register_script(_OPEN_GROUP)
-        self._settle = client.register_script(_SETTLE)
-        self._close_group = client.register_script(_CLOSE_GROUP)
-        self._note_closed = client.register_script(_NOTE_CLOSED)
+        self._keep_call = client.register_script(scripts.KEEP_CALL)
+        self._put_once = client.register_script(scripts.PUT)
+        self._open_group = client.register_script(scripts.OPEN_GROUP)
+        self._settle = client.register_script(scripts.SETTLE)
+        self._close_group = client.register_script(scripts.CLOSE_GROUP)
+        self._note_closed = client.register_script(scripts.NOTE_CLOSED)
 
     def rebuilt_by(self, token: str) -> Assembly:
         """The same, for whoever rebuilds it under a token (see `Epoch.claim`)."""

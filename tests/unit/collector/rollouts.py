@@ -73,7 +73,8 @@ class Session:
 
     @property
     def sampled(self) -> int:
-        return sum(map(len, self.completions.values()))
+        """Tokens that the engine sampled: completions, and one for each that it scored again."""
+        return sum(map(len, self.completions.values())) + sum(r.replay_gap is not None for r in self.records)
 
 
 def logprob(seq: int, i: int) -> float:
@@ -106,6 +107,7 @@ def sessions(draw: st.DrawFn, max_calls: int = 9) -> Session:
             as_root=draw(st.booleans()),
             role=draw(st.sampled_from(["main"] * 4 + ["sub", "aux", "judge"])),
             constrained=draw(st.integers(0, 7)) == 0,
+            replay_gap=draw(st.sampled_from([None, None, None, 0.0, 0.5])),
             delivery=draw(st.sampled_from(["sent", "sent", "sent", "cut"])),
             finish_reason=draw(st.sampled_from(["stop", "length", "tool_calls"])),
         )
@@ -114,13 +116,15 @@ def sessions(draw: st.DrawFn, max_calls: int = 9) -> Session:
 
 @st.composite
 def _prompts(draw: st.DrawFn, session: Session) -> list[int]:
-    kind = draw(st.sampled_from(["extend", "extend", "extend", "retry", "rewrite", "root"])) if session.records else "root"
+    kind = draw(st.sampled_from(["extend"] * 4 + ["retry", "rewrite", "compact", "root"])) if session.records else "root"
     news = draw(st.lists(tokens, min_size=1, max_size=3))
     if kind == "root":  # a subagent, or the session's first call
         return news
     seq = draw(st.integers(1, len(session.records)))
     if kind == "retry":
         return session.prompts[seq]
+    if kind == "compact":  # the history gives way to a summary that the model wrote of it
+        return [8, *session.completions[seq], *news]
     prompt = session.full(seq) + news
     if kind == "rewrite":
         at = draw(st.integers(0, len(prompt) - 1))

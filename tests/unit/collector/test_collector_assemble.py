@@ -47,7 +47,7 @@ def test_every_sampled_token_is_trained_once_or_has_a_reason(session: Session, m
     assert tokens.sampled == session.sampled == tokens.trained + tokens.masked + tokens.dropped
     assert sum(tokens.reasons.values()) == tokens.masked + tokens.dropped
     assert tokens.trained == sum(sum(r.response_mask) for r in made.rows)
-    assert tokens.dropped == tokens.reasons.get("overlong", 0)
+    assert tokens.dropped == tokens.reasons.get("overlong", 0) + tokens.reasons.get("replay", 0)
 
 
 @few
@@ -88,7 +88,7 @@ def test_order_of_records_does_not_matter(session: Session, random: Any) -> None
 def test_what_the_proxy_noted_about_parents_only_serves_to_restore_prompts(session: Session) -> None:
     whole = Session()
     for r in session.records:
-        kept = {f: getattr(r, f) for f in ("role", "constrained", "delivery", "finish_reason")}
+        kept = {f: getattr(r, f) for f in ("role", "constrained", "replay_gap", "delivery", "finish_reason")}
         whole.call(session.prompts[r.seq], session.completions[r.seq], as_root=True, **kept)
     assert assembled(whole) == assembled(session)
 
