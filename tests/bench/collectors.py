@@ -128,6 +128,11 @@ class Run:
         """Bytes that the store uses."""
         return int((await self._world.client.info("memory"))["used_memory"])
 
+    async def forget(self) -> None:
+        """Makes room: neither the stream nor the store keeps anything of this run, or of any before."""
+        await self._world.js.purge_stream(CALLS.name)
+        await self._world.client.execute_command("FLUSHALL", "SYNC")  # or memory would go on to shrink while it is measured
+
     @asynccontextmanager
     async def _collector(self) -> AsyncIterator[int]:
         folder = run_folder(self._config)
