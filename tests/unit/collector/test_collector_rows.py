@@ -83,9 +83,8 @@ def test_a_second_record_with_other_content_rejects_the_attempt_in_any_order(
 ) -> None:
     session.call([5], [6])
     record = data.draw(st.sampled_from(session.records))
-    other = changed(
-        record, **data.draw(st.sampled_from([{"model": "x"}, {"completion": b"", "logprobs": b""}, {"engine": "y"}]))
-    )
+    fields: Json = data.draw(st.sampled_from([{"model": "x"}, {"completion": b"", "logprobs": b""}, {"engine": "y"}]))
+    other = changed(record, **fields)
     assume(other != record)
     messages = [*session.records, other, *random.choices(session.records, k=2), session.sealed()]
     random.shuffle(messages)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.events import GroupCompleted, Message, TokenCounts, Trajectory
+from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 from tests.unit.collector.rollouts import RUN
 from tests.unit.collector.worlds import Store, World, story, world
@@ -139,3 +140,15 @@ async def test_what_nobody_can_handle_does_not_stop_the_rebuilding() -> None:
         await made.publish(STORIES["g0"][-1])
         await made.until(lambda: made.groups)
     assert len(made.broker.dead) == 1
+
+
+async def test_when_the_one_that_rebuilds_dies_another_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.store.epoch.LEASE_S", 1)
+    async with world() as made:
+        await made.publish(*ALL[:-1])
+        await made.until_quiet()
+        wipe(made)
+        await Assembly(Store(server=made.server), RUN).epoch.claim("one that dies")
+        await made.publish(ALL[-1])
+        await made.until(lambda: len(made.groups) == len(GROUPS))
+        check(made)

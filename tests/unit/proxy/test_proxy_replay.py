@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,14 +11,13 @@ from services.collector.assemble import assemble
 from services.collector.calls import REPLAY_GAP
 from shared.events import TokenCounts
 from tests.engine.script import Rule, Script
-from tests.unit.proxy.conftest import MakeWorld
-from tests.unit.proxy.world import Json, World, eventually
+from tests.unit.proxy.world import Json, MakeWorld, World, eventually
 
 TOOL = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
 FORCED: Json = {"tools": [TOOL], "tool_choice": "required"}
 
 
-async def record_one(world: World, **fields: object) -> TokenCounts:
+async def record_one(world: World, **fields: Any) -> TokenCounts:
     """One call, and where the collector says its tokens go."""
     before = world.engine.generated
     assert (await world.chat(await world.open(), **fields))[0] == 200

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared.events import WeightsLoaded, WeightsPublished
-from tests.unit.proxy.conftest import MakeWorld
-from tests.unit.proxy.world import World, eventually
+from tests.unit.proxy.world import MakeWorld, World, eventually
 
 
 @pytest.fixture(autouse=True)
