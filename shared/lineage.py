@@ -7,9 +7,9 @@ Used by the proxy (to store prompts as deltas) and by the collector (to merge ca
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from shared.packing import digester
 
@@ -34,7 +34,7 @@ class Lineage:
 
     def __init__(self) -> None:
         self._ends: defaultdict[bytes, dict[int, dict[bytes, int]]] = defaultdict(dict)
-        self._marks: dict[int, tuple[int, blake2b]] = {}
+        self._marks: dict[int, _Mark] = {}
 
     def add(self, seq: int, full: bytes, parent: int | None = None) -> None:
         """Makes ``full(seq)`` known. Of two calls with equal ids the later one counts.
@@ -44,28 +44,45 @@ class Lineage:
             full: its prompt and completion.
             parent: number of a call that is known to be a prefix of it; only what follows is hashed then.
         """
-        at, state = self._marks.get(parent or 0, (0, digester()))
-        state = state.copy()
-        end = len(full) - len(full) % _BLOCK
-        state.update(memoryview(full)[at:end])
-        self._marks[seq] = (end, state)
-        tails = self._ends[state.digest()].setdefault(len(full) - end, {})
-        tails[full[end:]] = max(seq, tails.get(full[end:], 0))
+        mark = self._marks.get(parent or 0, _NOTHING).after(full)
+        self._marks[seq] = mark
+        tails = self._ends[mark.digests[-1]].setdefault(len(full) - mark.end, {})
+        tails[full[mark.end :]] = max(seq, tails.get(full[mark.end :], 0))
 
-    def parent(self, prompt: bytes) -> Parent | None:
-        """The longest known call that is a strict prefix of `prompt`."""
-        for at, digest in reversed(list(_boundaries(prompt))):
-            tails = self._ends.get(digest, {})
+    def parent(self, prompt: bytes | memoryview, begins_with: int | None = None) -> Parent | None:
+        """The longest known call that is a strict prefix of `prompt`.
+
+        Args:
+            prompt: of a call.
+            begins_with: number of a call that is known to be a prefix of it, if any is; only what follows is hashed then.
+        """
+        digests = self._marks.get(begins_with or 0, _NOTHING).after(prompt).digests
+        for block in range(len(digests) - 1, -1, -1):
+            at, tails = block * _BLOCK, self._ends.get(digests[block], {})
             for size in sorted(tails, reverse=True):
-                if at + size < len(prompt) and (seq := tails[size].get(prompt[at : at + size])) is not None:
+                if at + size < len(prompt) and (seq := tails[size].get(bytes(prompt[at : at + size]))) is not None:
                     return Parent(seq, (at + size) // _ID_BYTES)
         return None
 
 
-def _boundaries(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where each whole block ends, and the digest up to there; the beginning is the first."""
-    state, view = digester(), memoryview(data)
-    yield 0, state.digest()
-    for at in range(_BLOCK, len(data) + 1, _BLOCK):
-        state.update(view[at - _BLOCK : at])
-        yield at, state.digest()
+class _Mark(NamedTuple):
+    """How far a sequence has been hashed: the running hash of its whole blocks, and its digest after each of them."""
+
+    state: blake2b
+    digests: tuple[bytes, ...]
+
+    @property
+    def end(self) -> int:
+        """Bytes of the whole blocks."""
+        return (len(self.digests) - 1) * _BLOCK
+
+    def after(self, data: bytes | memoryview) -> _Mark:
+        """The mark of a sequence that begins with these blocks."""
+        state, digests, view = self.state.copy(), list(self.digests), memoryview(data)
+        for at in range(self.end + _BLOCK, len(data) + 1, _BLOCK):
+            state.update(view[at - _BLOCK : at])
+            digests.append(state.digest())
+        return _Mark(state, tuple(digests))
+
+
+_NOTHING = _Mark(digester(), (digester().digest(),))

@@ -106,14 +106,14 @@ def _restored(record: CallRecorded, calls: Mapping[int, Call]) -> Call:
     head, digest = (parent.full, parent.digest.copy()) if parent else (b"", digester())
     if len(head) != record.parent_len * ID_BYTES:
         raise _broken(record, f"it takes over {record.parent_len} tokens of a parent that has {len(head) // ID_BYTES}")
-    prompt = head + record.prompt_delta
-    if len(prompt) != record.prompt_len * ID_BYTES:
-        raise _broken(record, f"its prompt has {len(prompt) / ID_BYTES:g} tokens, not {record.prompt_len}")
+    length = len(head) + len(record.prompt_delta)
+    if length != record.prompt_len * ID_BYTES:
+        raise _broken(record, f"its prompt has {length / ID_BYTES:g} tokens, not {record.prompt_len}")
     digest.update(record.prompt_delta)
     if digest.hexdigest() != record.prompt_digest:
         raise _broken(record, "the digest of its prompt does not match")
     digest.update(record.completion)
-    return Call(record, prompt + record.completion, digest)
+    return Call(record, b"".join((head, record.prompt_delta, record.completion)), digest)
 
 
 def _check_completion(record: CallRecorded) -> None:

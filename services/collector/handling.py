@@ -64,7 +64,8 @@ class Handling:
         session = _session_of(message)
         match message:
             case CallRecorded():
-                await self._keep_call(session, message)
+                if not await self._keep_call(session, message):
+                    return
             case SessionSealed():
                 await self._assembly.put_part(session, "sealed", encode(message))
             case RolloutScheduled():
@@ -77,14 +78,15 @@ class Handling:
         if await self._settling.settle(message):
             await self.closing.close_if_ready(message.group_id)
 
-    async def _keep_call(self, session: str, call: CallRecorded) -> None:
-        is_settled = await self._assembly.is_settled(call.group_id, call.rollout_id, call.attempt)
+    async def _keep_call(self, session: str, call: CallRecorded) -> bool:
+        """Whether its attempt may be complete by it; most calls come long before the outcome."""
         kept = await self._assembly.put_call(session, call.seq, encode(call))
-        if kept == "conflict":
+        if kept.kind == "conflict":
             log.warning("call %d of session %s was recorded twice with different content", call.seq, session)
-        elif kept == "new" and is_settled:
+        elif kept.kind == "new" and kept.settled:
             self.late_calls += 1
             log.warning("call %d of session %s came after its attempt was settled; ignored", call.seq, session)
+        return kept.ended
 
     async def _open_group(self, message: RolloutScheduled | RolloutFinished | RolloutTimedOut | RolloutFailed) -> None:
         info = GroupInfo(

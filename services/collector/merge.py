@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from services.collector.calls import ID_BYTES, Call
 from shared.events import Row, Span
@@ -30,7 +31,8 @@ def link(calls: Sequence[Call], cut: Collection[int]) -> Parents:
     parents: dict[int, int | None] = {}
     best: dict[tuple[str, bytes], tuple[bool, bool]] = {}
     for call in calls:
-        found = lineage.parent(call.prompt)
+        prompt = memoryview(call.full)[: call.record.prompt_len * ID_BYTES]  # a copy of each would cost more than all else
+        found = lineage.parent(prompt, call.record.parent_seq)
         parents[call.seq] = found.seq if found else None
         ids, fitness = (call.record.prompt_digest, call.record.completion), _fitness(call, cut)
         if fitness >= best.get(ids, fitness):
@@ -68,7 +70,7 @@ def reasons(calls: Sequence[Call], parents: Parents, cut: Collection[int], max_t
 def rows(calls: Sequence[Call], parents: Parents, trained: set[int]) -> list[Row]:
     """Rows in the order of their last calls. A row ends with a trained call; the first row that holds a call trains it."""
     by_seq = {c.seq: c for c in calls}
-    leaves = trained - {a for seq in trained for a in _ancestors(seq, parents)}
+    leaves = trained - _above(trained, parents)
     after = {seq: n for n, seq in enumerate(sorted(trained, reverse=True))}
     made: list[Row] = []
     to_train = set(trained)
@@ -104,6 +106,14 @@ def _twins(calls: Sequence[Call]) -> Iterator[list[int]]:
         if call.trainable:
             by_prompt[call.record.prompt_digest].append(call.seq)
     yield from by_prompt.values()
+
+
+def _above(calls: Collection[int], parents: Parents) -> set[int]:
+    """All ancestors of some calls."""
+    above: set[int] = set()
+    for seq in calls:
+        above.update(takewhile(lambda ancestor: ancestor not in above, _ancestors(seq, parents)))
+    return above
 
 
 def _ancestors(seq: int, parents: Parents) -> Iterator[int]:

@@ -24,8 +24,8 @@ from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = 8
-"""Messages that one collector handles at once, of each kind."""
+CALLS_AT_ONCE, ENDS_AT_ONCE = 32, 8
+"""Calls, and other messages, that one collector handles at once: keeping a call is mostly waiting for the store."""
 RELAY_S = 0.5
 """How often the store is looked at: whether it was wiped, and for what other collectors left in the outbox; one's own is
 published at once."""
@@ -73,8 +73,8 @@ class CollectorService:
             asyncio.create_task(self._repeat("the making of room", self._bus.trim, TRIM_S, self._stopping)),
         ]
         run = self._config.run.id
-        await self._bus.consume("collector-calls", _CALLS, self._on_message, run_id=run, concurrency=CONCURRENCY)
-        await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=CONCURRENCY)
+        await self._bus.consume("collector-calls", _CALLS, self._on_message, run_id=run, concurrency=CALLS_AT_ONCE)
+        await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=ENDS_AT_ONCE)
 
     async def stop(self) -> None:
         """Ends once all that was published is archived; the handling of messages ends with the bus."""

@@ -48,7 +48,8 @@ def nats_command(port: int, store_dir: Path, token: str, max_payload: int) -> li
 def valkey_command(port: int, folder: Path, password: str) -> list[str]:
     """Writes `valkey.conf` into `folder` (made if missing) and returns the command that serves it.
 
-    Acknowledged writes survive the server; those of the last second can go with the machine.
+    Acknowledged writes survive the server; those of the last second can go with the machine. The append-only file is only
+    made shorter once it has half a gigabyte: that takes a copy of everything, and the time of another process.
 
     Args:
         port: to listen on, at 127.0.0.1.
@@ -68,6 +69,7 @@ def valkey_command(port: int, folder: Path, password: str) -> list[str]:
         requirepass {_quoted(password)}
         appendonly yes
         appendfsync everysec
+        auto-aof-rewrite-min-size 512mb
         save ""
         daemonize no
         """,

@@ -12,12 +12,12 @@ from functools import partial
 import nats.errors
 from nats.aio.msg import Msg
 from nats.js import api
-from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
-from shared.bus.link import RECONNECT_S, REQUEST_S, Link
+from shared.bus.link import REQUEST_S, Link
+from shared.bus.pulls import Pull
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, STREAMS, Stream, filters_of, stream_of
 from shared.bus.trim import backlog, first_to_keep
 from shared.bus.workers import GRACE_S, Workers
@@ -29,7 +29,6 @@ from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
 log = logging.getLogger(__name__)
 
-_FETCH_S = 2.0  # one pull; also how long a consumer may notice late that the server was restarted
 _RETRY_S = 0.2  # delay after the first failed delivery
 _MSG_ID, _SUBJECT, _CONSUMER, _REASON = "Nats-Msg-Id", "Forge-Subject", "Forge-Consumer", "Forge-Reason"
 
@@ -88,9 +87,9 @@ class NatsBus:
                 await self._link.retried(f"make the consumer {name}", partial(self._ensure_consumer, stream, name, filters))
             except BadRequestError as e:
                 raise ConfigError(f"{stream.name} refuses the consumer {name}: {e.description}") from e
-            for _ in range(concurrency):
-                pull = await self._link.js.pull_subscribe_bind(consumer=name, stream=stream.name)
-                self._workers.start(self._work(pull, consumer, slots))
+            handle = partial(self._handle, consumer=consumer, slots=slots)
+            client, ack_wait_s = self._link.client, self._config.ack_wait_s
+            await Pull(client, stream.name, name, concurrency, handle, self._workers, ack_wait_s).open()
 
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
         name, left = _durable_name(durable, run_id), 0
@@ -139,52 +138,14 @@ class NatsBus:
         await self._workers.stop(GRACE_S)
         await self._link.close()
 
-    async def _work(self, pull: JetStreamContext.PullSubscription, consumer: Consumer, slots: asyncio.Semaphore) -> None:
-        """Takes one message at a time, so that none grows old in a buffer. Each worker has a subscription of its own, because
-        concurrent pulls on one inbox take each other's answers."""
-        try:
-            while not self._workers.stopping:
-                message = await self._next(pull, consumer.durable)
-                if message is not None:
-                    with self._workers.busy():
-                        await self._handle(message, consumer, slots)
-        finally:  # or the server would hand the next message to nobody, and wait for the answer
-            if not self._link.client.is_closed:
-                await pull.unsubscribe()
-
-    async def _next(self, pull: JetStreamContext.PullSubscription, durable: str) -> Msg | None:
-        """The next message, None when there is none for now or the server is away."""
-        try:
-            [message] = await pull.fetch(1, timeout=_FETCH_S)
-        except TimeoutError:
-            return None
-        except nats.errors.Error as e:
-            log.warning("%s cannot fetch: %s", durable, e)
-            await asyncio.sleep(RECONNECT_S)
-            return None
-        return message
-
     async def _handle(self, message: Msg, consumer: Consumer, slots: asyncio.Semaphore) -> None:
-        lease = asyncio.create_task(self._hold(message))
-        try:
-            async with slots:
-                outcome = await consumer.deliver(message.data, message.metadata.num_delivered)
-        finally:
-            lease.cancel()
+        async with slots:
+            outcome = await consumer.deliver(message.data, message.metadata.num_delivered)
         try:
             await self._settle(message, consumer.durable, outcome)
             self.counts[outcome.kind] += 1
         except (nats.errors.Error, ForgeError) as e:
             log.warning("%s could not settle a message, it will come again: %s", consumer.durable, e)
-
-    async def _hold(self, message: Msg) -> None:
-        """Tells the server that the message is being handled, for as long as it is."""
-        while True:
-            await asyncio.sleep(self._config.ack_wait_s / 3)
-            try:
-                await message.in_progress()
-            except nats.errors.Error as e:
-                log.warning("a lease could not be renewed: %s", e)
 
     async def _settle(self, message: Msg, durable: str, outcome: Outcome) -> None:
         match outcome.kind:

@@ -21,10 +21,13 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[None, None, None]) -> None:
-        """Runs `work` in the background. An error that ends it is logged: nothing else would tell of it."""
+    def start(self, work: Coroutine[None, None, None], *, busy: bool = False) -> None:
+        """Runs `work` in the background; `busy` if all of it is the handling of a message. An error that ends it is logged:
+        nothing else would tell of it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
+        if busy:
+            self._busy.add(task)
         task.add_done_callback(self._ended)
 
     @contextmanager
@@ -51,5 +54,6 @@ class Workers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._busy.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a consumer of the bus ended", exc_info=error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from redis.commands.core import AsyncScript
 
@@ -22,6 +22,14 @@ _CLOSED_S = 3 * 86400
 """Seconds for which a closed group is remembered: longer than the bus keeps a message that could open it again."""
 _MOST_AT_ONCE = 256
 """Keys in one script: the store does nothing else meanwhile."""
+
+
+class Kept(NamedTuple):
+    """What became of a call's record, and what was known of its attempt by then: its outcome, that it was settled."""
+
+    kind: Literal["new", "same", "conflict"]
+    ended: bool
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Assembly:
         self._ttl = int(ttl_s)
         self._permit = permit
         self.epoch = Epoch(client, self._key)
+        self._keep_call = client.register_script(scripts.KEEP_CALL)
         self._put_once = client.register_script(scripts.PUT)
         self._open_group = client.register_script(scripts.OPEN_GROUP)
         self._settle = client.register_script(scripts.SETTLE)
@@ -73,13 +82,14 @@ class Assembly:
         """The same, for whoever rebuilds it under a token (see `Epoch.claim`)."""
         return Assembly(self._redis, self._run_id, self._ttl, token)
 
-    async def put_call(self, session_id: str, seq: int, body: bytes) -> Literal["new", "same", "conflict"]:
+    async def put_call(self, session_id: str, seq: int, body: bytes) -> Kept:
         """Keeps a call's record; a second one with another body is a conflict and is remembered as such."""
         with store_errors("keep a call"):
-            kept = await self._put(self._key("asm", session_id, "calls"), seq, body)
-            if kept == "other":
-                await self._put(self._key("asm", session_id), "conflict", str(seq).encode())
-        return "new" if kept == "new" else "same" if kept == "same" else "conflict"
+            keys = [self.epoch.key, self._key("asm", session_id, "calls"), self._key("asm", session_id)]
+            reply = await self._keep_call(keys=keys, args=[self._permit, seq, body, _OPEN_S])
+        raise_if_wiped(reply)
+        kind = text(reply[0])
+        return Kept("new" if kind == "new" else "same" if kind == "same" else "conflict", bool(reply[1]), bool(reply[2]))
 
     async def put_part(self, session_id: str, part: Literal["sealed", "outcome"], body: bytes) -> None:
         """Keeps the sealing or the outcome of an attempt; the first one stays."""

@@ -15,6 +15,20 @@ if new == 1 then return 'new' end
 return redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'other'
 """
 
+# KEYS: calls, parts   ARGV: number, body, ttl.  A conflict is remembered.
+KEEP_CALL = f"""{GUARD}
+local kept = 'new'
+if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3]) == 0 then
+  kept = redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'conflict'
+end
+redis.call('EXPIRE', KEYS[2], ARGV[4])
+if kept == 'conflict' then
+  redis.call('HSETNX', KEYS[3], 'conflict', ARGV[2])
+  redis.call('EXPIRE', KEYS[3], ARGV[4])
+end
+return {{kept, redis.call('HEXISTS', KEYS[3], 'outcome'), redis.call('HEXISTS', KEYS[3], 'settled')}}
+"""
+
 # KEYS: group, closed, open groups   ARGV: group id, info, now, ttl
 OPEN_GROUP = f"""{GUARD}
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
@@ -31,6 +45,8 @@ if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 then return 'settled' end
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[4])
+redis.call('HSET', KEYS[4], 'settled', 1)
+redis.call('EXPIRE', KEYS[4], ARGV[5])
 return 'settled'
 """
 

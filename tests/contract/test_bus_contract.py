@@ -147,6 +147,25 @@ async def test_processes_of_one_durable_share_the_work(new_bus: NewBus, run_id: 
     assert first.counts["handled"] == second.counts["handled"] == 5
 
 
+async def test_a_busy_process_takes_no_more_than_it_has_places_for(new_bus: NewBus, run_id: str) -> None:
+    busy, idle, go_on = await new_bus(), await new_bus(), asyncio.Event()
+    held: list[Message] = []
+
+    async def hold(message: Message) -> None:
+        held.append(message)
+        await go_on.wait()
+
+    await busy.consume("orchestrator", [RolloutStart], hold, run_id=run_id, concurrency=2)
+    for n in range(6):
+        await busy.publish(start(run_id, n))
+    await until(lambda: len(held) == 2)
+    await idle.consume("orchestrator", [RolloutStart], log := Log(), run_id=run_id, concurrency=2)
+    await until(lambda: idle.counts["handled"] == 4)
+    go_on.set()
+    await until(lambda: busy.counts["handled"] == 2)
+    assert sorted(m.key for m in held + log.got) == [f"r{n}" for n in range(6)]
+
+
 async def test_each_durable_gets_every_event(bus: AnyBus, run_id: str) -> None:
     one, two, sent = Log(), Log(), [failed(run_id, n) for n in range(3)]
     await bus.consume("one", [RolloutFailed], one, run_id=run_id)

@@ -158,15 +158,24 @@ async def test_no_call_begins_behind_a_closed_gate(sessions: Sessions) -> None:
 
 
 async def test_a_call_is_kept_once_and_a_contradiction_is_remembered(assembly: Assembly) -> None:
-    assert [await assembly.put_call("s-a1", 1, b) for b in (b"one", b"one")] == ["new", "same"]
+    assert [(await assembly.put_call("s-a1", 1, b)).kind for b in (b"one", b"one")] == ["new", "same"]
     assert (await assembly.load("s-a1")).conflict is None
-    assert await assembly.put_call("s-a1", 1, b"other") == "conflict"
+    assert (await assembly.put_call("s-a1", 1, b"other")).kind == "conflict"
     await assembly.put_part("s-a1", "sealed", b"seal")
     await assembly.put_part("s-a1", "sealed", b"another seal")
     parts = await assembly.load("s-a1")
     assert (parts.calls, parts.sealed, parts.outcome, parts.conflict) == ({1: b"one"}, b"seal", None, "1")
     assert await assembly.ends("s-a1") == (b"seal", None)
     assert await assembly.call_numbers("s-a1") == {1}
+
+
+async def test_keeping_a_call_tells_what_is_known_of_its_attempt(assembly: Assembly) -> None:
+    assert await assembly.put_call("r-a1", 1, b"one") == ("new", False, False)
+    await assembly.put_part("r-a1", "outcome", b"end")
+    assert await assembly.put_call("r-a1", 2, b"two") == ("new", True, False)
+    await assembly.settle("g", "r-a1", "r", 1, b"settled")
+    assert await assembly.put_call("r-a1", 2, b"two") == ("same", True, True)
+    assert await assembly.put_call("r-a2", 1, b"one") == ("new", False, False)
 
 
 PARTS: list[tuple[str, int]] = [(f"r{n}", attempt) for n in range(3) for attempt in (1, 2)]

@@ -21,7 +21,9 @@ def test_the_parent_is_the_longest_strict_prefix_and_the_latest_of_equals(
     for seq, full in enumerate(calls, start=1):
         lineage.add(seq, pack_ids(full))
     prefixes = [Parent(seq, len(full)) for seq, full in enumerate(calls, start=1) if full == prompt[: len(full)] != prompt]
-    assert lineage.parent(pack_ids(prompt)) == max(prefixes, key=lambda p: (p.length, p.seq), default=None)
+    longest = max(prefixes, key=lambda p: (p.length, p.seq), default=None)
+    assert lineage.parent(pack_ids(prompt)) == longest
+    assert all(lineage.parent(memoryview(pack_ids(prompt)), known.seq) == longest for known in prefixes)
 
 
 def test_the_order_in_which_calls_become_known_does_not_matter() -> None:
