@@ -27,11 +27,24 @@ from shared.events import (
     RolloutFinished,
     RolloutMessage,
     RolloutScheduled,
+    RolloutStarted,
     RolloutTimedOut,
+    RunEvaluated,
+    RunFinished,
+    RunStaged,
+    RunStepped,
     SessionSealed,
+    TaskAccepted,
+    TaskBuilt,
+    TaskProposed,
+    TaskRejected,
+    TaskTried,
+    TrajectoryAssembled,
+    WeightsLoaded,
+    WeightsPublished,
     encode,
 )
-from shared.ids import check_id, session_id
+from shared.ids import session_id
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 
@@ -43,6 +56,11 @@ RELAY_S = 0.5
 """How often the outbox is looked at for what other collectors left there; one's own is published at once."""
 SWEEP_S = 2.0
 """How often overdue groups are looked for, at least."""
+NEWS = (
+    RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
+    TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+)  # fmt: skip
+"""Events that are for people: no service acts on them, but one has to find what is published in their place."""
 
 
 class CollectorService:
@@ -70,6 +88,7 @@ class CollectorService:
         run = self._config.run.id
         await self._bus.consume("collector-calls", [CallRecorded], self._on_message, run_id=run, concurrency=CONCURRENCY)
         await self._bus.consume("collector-rollouts", kinds, self._on_message, run_id=run, concurrency=CONCURRENCY)
+        await self._bus.consume("collector-others", NEWS, _look, run_id=run)
 
     async def stop(self) -> None:
         """Ends the background work once its present step is done; the handling of messages ends with the bus."""
@@ -113,8 +132,8 @@ class CollectorService:
         is_settled = await self._assembly.is_settled(call.group_id, call.rollout_id, call.attempt)
         kept = await self._assembly.put_call(session, call.seq, encode(call))
         if kept == "conflict":
-            log.warning("call %d of session %s was recorded twice with different content", call.seq, session)
-        elif kept == "new" and is_settled:
+            raise Rejected(f"call {call.seq} of session {session} was recorded before, with different content")
+        if kept == "new" and is_settled:
             self.late_calls += 1
             log.warning("call %d of session %s came after its attempt was settled; ignored", call.seq, session)
 
@@ -129,6 +148,10 @@ class CollectorService:
         await self._assembly.open_group(message.group_id, msgspec.json.encode(info), time.time())
 
 
+async def _look(message: Message) -> None:
+    """That it could be read is all that is asked of it."""
+
+
 def _session_of(message: RolloutMessage) -> str:
     """The session of the attempt that a message is about.
 
@@ -136,16 +159,9 @@ def _session_of(message: RolloutMessage) -> str:
         Rejected: the message contradicts itself.
     """
     try:
-        check_id(message.group_id, "group id")
         session = session_id(message.rollout_id, message.attempt)
     except InvalidId as e:
         raise Rejected(str(e)) from None
-    if message.attempt < 1:
-        raise Rejected(f"{message.event_id}: attempts count from 1")
     if isinstance(message, CallRecorded | SessionSealed) and message.session_id != session:
         raise Rejected(f"{message.event_id} is of session {message.session_id}, but its rollout and attempt make {session}")
-    if isinstance(message, CallRecorded) and message.seq < 1:
-        raise Rejected(f"{message.event_id}: calls count from 1")
-    if isinstance(message, RolloutScheduled | RolloutFinished | RolloutTimedOut | RolloutFailed) and message.group_size < 1:
-        raise Rejected(f"{message.event_id}: a group has at least one rollout, not {message.group_size}")
     return session

@@ -17,7 +17,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus.acks import Acks
-from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream
+from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream, merged
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
 
@@ -116,6 +116,8 @@ class Link:
         try:
             await self.js.add_stream(config)
         except BadRequestError:  # it stands with other settings
+            there = (await self.js.stream_info(stream.name)).config.subjects or []
+            config.subjects = merged(stream.subjects, there)
             await self.js.update_stream(config)
 
     def _unavailable(self, what: str) -> BusUnavailable:

@@ -16,13 +16,14 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus import DeadLetter, Handler, Tapped
-from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
+from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
+from shared.bus.letters import headers_of, letter_of
 from shared.bus.link import RECONNECT_S, REQUEST_S, Link
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of, stream_of
 from shared.bus.workers import GRACE_S, Workers
 from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.ids import check_id
 from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _FETCH_S = 2.0  # one pull; also how long a consumer may notice late that the server was restarted
 _RETRY_S = 0.2  # delay after the first failed delivery
-_MSG_ID, _SUBJECT, _CONSUMER, _REASON = "Nats-Msg-Id", "Forge-Subject", "Forge-Consumer", "Forge-Reason"
+_MSG_ID = "Nats-Msg-Id"
 
 
 async def connect_nats(config: BusConfig, run_id: str, token: str | None = None) -> NatsBus:
@@ -103,14 +104,21 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            yield int(found.seq or 0), decode(found.data or b"")
+            if message := replayed(subject, found.data or b"", kind):
+                yield int(found.seq or 0), message
 
     async def dead_letters(self) -> list[DeadLetter]:
-        letters = []
-        async for found in self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0):
-            headers = found.headers or {}
-            letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
-        return letters
+        found = self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0)
+        return [letter_of(kept) async for kept in found]
+
+    async def revive(self, letter: DeadLetter) -> None:
+        await self.publish_raw(letter.subject, letter.whole(), revival_id(letter))
+        await self.drop(letter)
+
+    async def drop(self, letter: DeadLetter) -> None:
+        with contextlib.suppress(NotFoundError):  # it is gone
+            drop = partial(self._link.js.delete_msg, DEAD_LETTERS.name, letter.number)
+            await self._link.retried(f"delete dead letter {letter.number}", drop)
 
     async def ping(self) -> None:
         await self._link.retried("answer", self._link.js.account_info)
@@ -148,7 +156,7 @@ class NatsBus:
         lease = asyncio.create_task(self._hold(message))
         try:
             async with slots:
-                outcome = await consumer.deliver(message.data, message.metadata.num_delivered)
+                outcome = await consumer.deliver(message.subject, message.data, message.metadata.num_delivered)
         finally:
             lease.cancel()
         try:
@@ -177,10 +185,11 @@ class NatsBus:
                 await message.term()
 
     async def _bury(self, message: Msg, durable: str, reason: str) -> None:
-        about = {_SUBJECT: message.subject, _CONSUMER: durable, _REASON: reason.encode("ascii", "replace").decode()}
+        headers = headers_of(durable, reason, len(message.data))
         body = message.data[: self._link.max_payload - PAYLOAD_MARGIN]  # somebody else's may be longer than ours
         at = message.metadata
-        await self.publish_raw(dead_subject(message.subject), body, f"{at.stream}/{durable}/{at.sequence.stream}", **about)
+        letter_id = f"{at.stream}/{durable}/{at.sequence.stream}"
+        await self.publish_raw(dead_subject(message.subject), body, letter_id, **headers)
 
     async def _ensure_consumer(self, stream: Stream, name: str, filters: list[str]) -> None:
         config = api.ConsumerConfig(
@@ -202,3 +211,4 @@ class NatsBus:
                 found = await self._link.retried(f"read {subject}", get)
                 yield found
                 after = int(found.seq or 0)
+

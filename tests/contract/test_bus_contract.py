@@ -103,7 +103,7 @@ async def test_a_message_of_a_type_that_was_not_asked_for_becomes_a_dead_letter(
     await bus.publish_raw(subject_of(failed(run_id)), encode(start(run_id, 0)), f"{run_id}/stranger")
     await until(lambda: bus.counts["dead"] == 1)
     [letter] = await bus.dead_letters()
-    assert "did not ask for a RolloutStart" in letter.reason
+    assert "nobody asked for a RolloutStart" in letter.reason
     assert log.got == []
 
 

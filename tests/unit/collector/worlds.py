@@ -32,6 +32,10 @@ from shared.subjects import subject_of
 from tests.unit.collector.rollouts import RUN, Session, ended
 
 
+UNREAD = (".group.", ".trajectory.discarded.")
+"""In subjects of what collectors publish and do not read."""
+
+
 class Store(fakeredis.FakeAsyncRedis):
     """The store's twin. Its connection breaks once, after the operation number `breaks_after` was carried out."""
 
@@ -107,7 +111,7 @@ class World:
     async def until_quiet(self) -> None:
         """Returns once every message was handled and the outbox is empty."""
         assembly = Assembly(Store(server=self.server), RUN)
-        wanted = sum(".group." not in d.subject and ".trajectory." not in d.subject for d in self.broker.kept)
+        wanted = sum(not any(part in d.subject for part in UNREAD) for d in self.broker.kept)
         await self.until(lambda: sum(w.bus.counts["handled"] + w.bus.counts["dead"] for w in self.workers) >= wanted)
         async with asyncio.timeout(10):
             while await assembly.outbox():  # noqa: ASYNC110 - nobody tells
