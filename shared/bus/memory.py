@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from shared.bus import DeadLetter, Handler, Tapped
-from shared.bus.delivery import Consumer, check_size, revival_id, replayed, tapped
+from shared.bus.delivery import Consumer, check_size, replayed, revival_id, tapped
 from shared.bus.streams import filters_of
 from shared.bus.workers import GRACE_S, Workers
 from shared.events import Message, encode

@@ -211,4 +211,3 @@ class NatsBus:
                 found = await self._link.retried(f"read {subject}", get)
                 yield found
                 after = int(found.seq or 0)
-

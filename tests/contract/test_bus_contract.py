@@ -171,7 +171,7 @@ async def test_no_more_handlers_run_at_once_than_was_set_whatever_the_streams(bu
     await bus.consume("collector", [RolloutFailed, CallRecorded, GroupDiscarded], handle, run_id=run_id, concurrency=3)
     for n in range(6):
         await bus.publish(failed(run_id, n))
-        await bus.publish(call(run_id, n))
+        await bus.publish(call(run_id, n + 1))
         await bus.publish(GroupDiscarded(run_id=run_id, group_id=f"g{n}", reason="no_variance"))
     await until(lambda: done == 18)
     assert most == 3

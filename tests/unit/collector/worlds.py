@@ -31,7 +31,6 @@ from shared.store.blobs import Blobs
 from shared.subjects import subject_of
 from tests.unit.collector.rollouts import RUN, Session, ended
 
-
 UNREAD = (".group.", ".trajectory.discarded.")
 """In subjects of what collectors publish and do not read."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +42,5 @@ def test_a_body_with_bytes_changed_is_read_or_rejected(noise: bytes, kind: type[
     at = data.draw(st.integers(0, len(body)))
     body[at : at + data.draw(st.integers(0, 60))] = noise
     tapped(subject, bytes(body))
-    try:
+    with suppress(Rejected):
         assert isinstance(read(subject, bytes(body), [kind]), kind)
-    except Rejected as e:
-        assert str(e)
