@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-harnesses test-fast check conformance mini bench-gateway clean
+.PHONY: help setup demo test test-harnesses test-fast check conformance mini bench-gateway bench-collector chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -48,6 +48,12 @@ mini: setup
 
 bench-gateway: setup ## what recording costs, beside rllm's gateway: one JSON object, exit 0 if the bounds hold (minutes)
 	@exec $(BIN)/python -m tests.bench.gateway $(ARGS)
+
+bench-collector: setup ## how fast a collector keeps and assembles what is recorded: one JSON object, exit 0 if the bounds hold
+	@exec $(BIN)/python -m tests.bench.collector $(ARGS)
+
+chaos: setup ## everything is killed with -9, again and again: is anything lost or doubled? (minutes; ARGS="--seed 1 --rollouts 200")
+	@exec $(BIN)/python -m tests.chaos $(ARGS)
 
 clean: ## remove the environment and all caches of this folder; runs/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info

@@ -36,6 +36,10 @@ class StoreUnavailable(ForgeError):
     """The store did not answer within the time that was set."""
 
 
+class StoreWiped(StoreUnavailable):
+    """The store lost the state that it held."""
+
+
 class EngineError(ForgeError):
     """The inference engine refused, failed or did not answer."""
 

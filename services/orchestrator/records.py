@@ -33,10 +33,17 @@ class _Accepted(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A rollout that an earlier orchestrator had accepted; `running`: a runner was started for its current attempt."""
+    """A rollout that an earlier orchestrator had accepted.
+
+    Attributes:
+        rollout: where it stands.
+        running: a runner was started for its current attempt.
+        noted: number of the attempt in whose folder this stands: the current one, or the one before, which failed.
+    """
 
     rollout: Rollout
     running: bool
+    noted: int
 
 
 class Records:
@@ -70,7 +77,7 @@ class Records:
                 log.error("%s cannot be read, its rollout is left out: %s", file, e)
                 continue
             known = latest.get(found.rollout.start.rollout_id)
-            if known is None or known.rollout.attempt < found.rollout.attempt:
+            if known is None or known.noted < found.noted:
                 latest[found.rollout.start.rollout_id] = found
         return sorted(latest.values(), key=lambda found: (not found.running, found.rollout.start.at))
 
@@ -87,13 +94,13 @@ def _read(folder: Path, attempts: int) -> Found:
     accepted = msgspec.json.decode((folder / START).read_bytes(), type=_Accepted)
     rollout = Rollout(_message(bytes(accepted.start), RolloutStart), accepted.task, attempts, accepted.attempt)
     if not (folder / OUTCOME).exists():
-        return Found(rollout, (folder / SPEC).exists())
+        return Found(rollout, (folder / SPEC).exists(), accepted.attempt)
     match decode((folder / OUTCOME).read_bytes()):
         case RolloutFailed(final=False):
-            return Found(replace(rollout, attempt=rollout.attempt + 1), False)
+            return Found(replace(rollout, attempt=rollout.attempt + 1), False, accepted.attempt)
         case RolloutFinished() | RolloutTimedOut():
-            return Found(replace(rollout, phase="reported"), False)
-    return Found(replace(rollout, phase="closed"), False)
+            return Found(replace(rollout, phase="reported"), False, accepted.attempt)
+    return Found(replace(rollout, phase="closed"), False, accepted.attempt)
 
 
 def _message(data: bytes, kind: type[RolloutStart]) -> RolloutStart:

@@ -16,6 +16,7 @@ from services.proxy.calls import Calls
 from services.proxy.client import Receive, Scope, Send
 from services.proxy.control import HEALTH, Control, build_app
 from services.proxy.door import door
+from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -29,7 +30,7 @@ from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
@@ -85,6 +86,7 @@ class ProxyService:
         self._sessions = sessions
         self._engine = _engine(config)
         book = Book()
+        self._gate = Gate(config.run.id, bus, sessions)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
@@ -113,9 +115,9 @@ class ProxyService:
 
         Raises:
             ConfigError: the address cannot be listened on.
-            StoreUnavailable: the store does not answer.
+            StoreUnavailable, BusUnavailable: the store or the bus does not answer.
         """
-        await self._sessions.heartbeat(self.proxy_id)
+        await self._beat()
         listener = _listen(self._config.proxy.host, self._config.proxy.port)
         self._port = listener.getsockname()[1]
         serving = asyncio.create_task(self._server.serve([listener]))
@@ -144,9 +146,13 @@ class ProxyService:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             try:
-                await self._sessions.heartbeat(self.proxy_id)
-            except StoreUnavailable as e:
+                await self._beat()
+            except (StoreUnavailable, BusUnavailable) as e:
                 log.warning("heartbeat failed: %s", e)
+
+    async def _beat(self) -> None:
+        await self._sessions.heartbeat(self.proxy_id)
+        await self._gate.keep()
 
 
 def _engine(config: Config) -> Engine:

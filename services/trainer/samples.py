@@ -62,7 +62,8 @@ def unpack(row: Row) -> Sample:
     """A row as a sample.
 
     Raises:
-        FidelityError: its arrays are no arrays or differ in length, a prompt token is to be trained, or a log-prob is not a finite number <= 0.
+        FidelityError: its arrays cannot be unpacked or differ in length, a prompt token is to be trained, or a log-prob is not
+            a finite number <= 0.
     """
     try:
         ids, mask, logprobs = unpack_ids(row.ids), unpack_mask(row.response_mask), unpack_floats(row.logprobs)

@@ -138,8 +138,14 @@ class MemoryBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         for position, delivery in enumerate(list(self.broker.kept), start=1):
-            if position > after and delivery.subject == subject and (message := replayed(subject, delivery.data, kind)):
+            if position <= after or not matches(subject, delivery.subject):
+                continue
+            if message := replayed(delivery.subject, delivery.data, kind):
                 yield position, message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        return {d.subject.rpartition(".")[2] for d in self.broker.kept if matches(subject, d.subject)}
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)

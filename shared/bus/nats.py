@@ -79,7 +79,7 @@ class NatsBus:
     async def consume(
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
     ) -> None:
-        """As the port says. Raises ConfigError when another durable already takes such commands or groups."""
+        """As the port says. Raises ConfigError when another durable already takes such commands."""
         name = check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")
         consumer = Consumer(name, types, handler, self._config.max_deliver, _RETRY_S)
         slots = asyncio.Semaphore(concurrency)
@@ -104,8 +104,14 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            if message := replayed(subject, found.data or b"", kind):
+            if message := replayed(found.subject or "", found.data or b"", kind):
                 yield int(found.seq or 0), message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        look = partial(self._link.js.stream_info, stream_of(subject).name, subject)
+        found = await self._link.retried(f"list {subject}", look)
+        return {name.rpartition(".")[2] for name in found.state.subjects or {}}
 
     async def dead_letters(self) -> list[DeadLetter]:
         found = self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0)

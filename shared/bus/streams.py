@@ -28,11 +28,14 @@ class Stream:
         name: on the server.
         subjects: what it keeps.
         work: a message is for one consumer and goes once it is handled; otherwise it stays until it is too old.
+        drops: a full stream drops its oldest messages; otherwise it takes no more, for better a failed call than a record
+            that silently went.
     """
 
     name: str
     subjects: tuple[str, ...]
     work: bool = False
+    drops: bool = False
 
 
 _CALL_TYPES, _GROUP_TYPES = (CallRecorded,), (GroupCompleted, GroupDiscarded)
@@ -45,7 +48,8 @@ def _subjects(types: Iterable[type[Message]]) -> tuple[str, ...]:
 CALLS = Stream("FORGE-CALLS", _subjects(_CALL_TYPES))
 EVENTS = Stream("FORGE-EVENTS", _subjects(kind for kind in EVENT_TYPES if kind not in (*_CALL_TYPES, *_GROUP_TYPES)))
 COMMANDS = Stream("FORGE-COMMANDS", _subjects(COMMAND_TYPES), work=True)
-GROUPS = Stream("FORGE-GROUPS", _subjects(_GROUP_TYPES), work=True)
+# Groups stay once they are handled: which were published is what a collector goes by when the store was wiped.
+GROUPS = Stream("FORGE-GROUPS", _subjects(_GROUP_TYPES), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)

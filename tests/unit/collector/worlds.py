@@ -36,7 +36,7 @@ UNREAD = (".group.", ".trajectory.discarded.")
 
 
 class Store(fakeredis.FakeAsyncRedis):
-    """The store's twin. Its connection breaks once, after the operation number `breaks_after` was carried out."""
+    """The store's twin. Its connection breaks once, after the operation number `breaks_after` of a collector at work."""
 
     breaks_after = -1
     operations = 0
@@ -75,12 +75,12 @@ class World:
     async def start(self, breaks_after: int = -1, bus: type[MemoryBus] = MemoryBus) -> Worker:
         """Starts one more collector."""
         store = Store(server=self.server)
-        store.breaks_after = breaks_after
         worker_bus = bus(self.broker, retry_s=0.001)
         config = Config(run=RunConfig(id=RUN), collector=self.config)
         service = CollectorService(config, worker_bus, Assembly(store, RUN), Blobs(store, RUN))
         self.workers.append(Worker(service, worker_bus, store))
         await service.start()
+        store.operations, store.breaks_after = 0, breaks_after
         return self.workers[-1]
 
     async def publish(self, *messages: Message) -> None:
@@ -110,11 +110,13 @@ class World:
     async def until_quiet(self) -> None:
         """Returns once every message was handled and the outbox is empty."""
         assembly = Assembly(Store(server=self.server), RUN)
-        wanted = sum(not any(part in d.subject for part in UNREAD) for d in self.broker.kept)
-        await self.until(lambda: sum(w.bus.counts["handled"] + w.bus.counts["dead"] for w in self.workers) >= wanted)
+        await self.until(lambda: self._handled() >= sum(not any(u in d.subject for u in UNREAD) for d in self.broker.kept))
         async with asyncio.timeout(10):
             while await assembly.outbox():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
+
+    def _handled(self) -> int:
+        return sum(w.bus.counts["handled"] + w.bus.counts["dead"] for w in self.workers)
 
 
 @asynccontextmanager
