@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 _FETCH_S = 2.0  # one pull; also how long a consumer may notice late that the server was restarted
 _RETRY_S = 0.2  # delay after the first failed delivery
 _MSG_ID = "Nats-Msg-Id"
+_NO_SUCH_MESSAGE = 10043  # the server's code
 
 
 async def connect_nats(config: BusConfig, run_id: str, token: str | None = None) -> NatsBus:
@@ -122,9 +123,12 @@ class NatsBus:
         await self.drop(letter)
 
     async def drop(self, letter: DeadLetter) -> None:
-        with contextlib.suppress(NotFoundError):  # it is gone
-            drop = partial(self._link.js.delete_msg, DEAD_LETTERS.name, letter.number)
+        drop = partial(self._link.js.delete_msg, DEAD_LETTERS.name, letter.number)
+        try:
             await self._link.retried(f"delete dead letter {letter.number}", drop)
+        except BadRequestError as e:
+            if e.err_code != _NO_SUCH_MESSAGE:
+                raise
 
     async def ping(self) -> None:
         await self._link.retried("answer", self._link.js.account_info)
