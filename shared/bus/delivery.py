@@ -107,7 +107,7 @@ class Consumer:
             return self._dead(f"no answer to {self.max_deliver} deliveries")
         try:
             message = read(subject, data, self.types)
-            with log_context(run=message.run_id, message=message.event_id):
+            with log_context(run=message.run_id, event=message.event_id):
                 await self.handler(message)
         except Rejected as e:
             return self._dead(str(e))

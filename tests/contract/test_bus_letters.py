@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 
 import nats
+import nats.js.errors
 import pytest
+from nats.aio.client import Client
 
 from shared.bus import DeadLetter
 from shared.errors import Rejected
@@ -99,7 +101,7 @@ async def test_a_letter_without_its_end_cannot_be_revived(bus: AnyBus) -> None:
         await bus.revive(letter)
 
 
-async def stranger(address: Address) -> nats.NATS:
+async def stranger(address: Address) -> Client:
     """A client that is none of ours."""
     return await nats.connect(address.url, token=address.secret)
 
