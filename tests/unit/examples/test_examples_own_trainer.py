@@ -41,19 +41,19 @@ def trajectory(number: int, completion: list[int], reward: float) -> Trajectory:
 GROUP = [trajectory(0, GOOD, 1.0), trajectory(1, BAD, 0.0)]
 
 
-@torch.no_grad()
-def mean_logp(model: torch.nn.Module, completion: list[int]) -> float:
+def logp(model: torch.nn.Module, completion: list[int]) -> torch.Tensor:
+    """Mean log-probability of a completion's tokens."""
     ids = torch.tensor([PROMPT + completion])
-    logps = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[len(PROMPT) - 1 :, 0]
-    return float(logps.mean())
+    logps: torch.Tensor = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[len(PROMPT) - 1 :, 0]
+    return logps.mean()
 
 
 def test_what_was_rewarded_becomes_likelier_and_what_was_not_unlikelier(model_folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(model_folder)
-    before = mean_logp(model, GOOD), mean_logp(model, BAD)
+    before = logp(model, GOOD), logp(model, BAD)
     learn(model, torch.optim.AdamW(model.parameters(), lr=1e-3), GROUP)
-    assert mean_logp(model, GOOD) > before[0]
-    assert mean_logp(model, BAD) < before[1]
+    assert logp(model, GOOD) > before[0]
+    assert logp(model, BAD) < before[1]
 
 
 def test_the_gradient_is_that_of_the_formula(model_folder: Path) -> None:
@@ -67,11 +67,6 @@ def test_the_gradient_is_that_of_the_formula(model_folder: Path) -> None:
     assert torch.allclose(before - head.detach(), expected, atol=1e-5)
 
 
-def logp(model: torch.nn.Module, completion: list[int]) -> torch.Tensor:
-    ids = torch.tensor([PROMPT + completion])
-    return model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[len(PROMPT) - 1 :, 0].mean()
-
-
 def test_a_group_without_rows_changes_nothing(model_folder: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(model_folder)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -83,7 +78,8 @@ def test_a_group_without_rows_changes_nothing(model_folder: Path) -> None:
 def test_it_learns_from_a_file(model_folder: Path, tmp_path: Path) -> None:
     message = GroupCompleted(run_id="run", group_id="g", task="t", trajectories=GROUP)
     (tmp_path / "groups.jsonl").write_bytes(encode(message) + b"\n" + encode(message) + b"\n")
-    command = [sys.executable, "-m", "examples.own_trainer", model_folder, tmp_path / "out", tmp_path / "groups.jsonl", "2"]
+    files = map(str, (model_folder, tmp_path / "out", tmp_path / "groups.jsonl"))
+    command = [sys.executable, "-m", "examples.own_trainer", *files, "2"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPO, check=True)
     assert done.stdout.count("2 rewards, mean 0.500, loss") == 2
     before, after = (load_file(folder / "model.safetensors") for folder in (model_folder, tmp_path / "out"))
