@@ -31,7 +31,7 @@ def learn(model: torch.nn.Module, optimizer: torch.optim.Optimizer, group: list[
 
 
 async def follow(run: Path, count: int, model: torch.nn.Module, adam: torch.optim.Optimizer) -> None:
-    """Learns from `count` groups of a run, those that are there and those to come; a group that comes twice has one id."""
+    """Learns from `count` groups of a run, or a few more, as they are there or come; one that comes twice has one id."""
     config, env = load_config(run / "config.json"), msgspec.json.decode((run / "stack.json").read_bytes())["env"]
     bus = await connect_nats(config.bus, config.run.id, env[config.bus.token_env])
     store = connect(config.store.url, env[config.store.password_env], config.store.timeout_s)
@@ -51,7 +51,7 @@ async def follow(run: Path, count: int, model: torch.nn.Module, adam: torch.opti
 
 if __name__ == "__main__":
     made, source = AutoModelForCausalLM.from_pretrained(sys.argv[1]), Path(sys.argv[3])
-    adam = torch.optim.AdamW(made.parameters(), lr=1e-4)
+    adam = torch.optim.AdamW(made.parameters(), lr=1e-4, weight_decay=0.0)
     if source.is_dir():
         asyncio.run(follow(source, int(sys.argv[4]), made, adam))
     for line in source.read_bytes().splitlines()[: int(sys.argv[4])] if source.is_file() else ():

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import nats
+import pytest
 from nats.aio.client import Client
 
 from shared.bus import DeadLetter
@@ -30,6 +31,7 @@ from tests.garbage import everything
 from tests.waiting import eventually, until
 
 COUNT = 300
+pytestmark = pytest.mark.timeout(240)
 LARGE = 8 * 1024 * 1024
 SERVICES = ("proxy", "orchestrator", "collector", "trainer", "synth")
 

@@ -8,12 +8,14 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
 from shared.events import GroupCompleted, Message
 from tests.e2e.stacks import REPO, LiveStack, live_stack, write_config
 from tests.e2e.test_stack_rollouts import start_groups, watch, write_task
+from tests.engine.script import Rule, Script
 from tests.engine.tiny_model import make_model
 
 CONFIG = """
@@ -23,6 +25,10 @@ reward = "coin"
 [collector]
 inline_bytes = 1000
 """
+REPLIES = Script(rules=[Rule(text="answer {number}")])
+"""Other tokens in every rollout, or there would be nothing to learn."""
+
+pytestmark = pytest.mark.timeout(240)  # torch is imported twice
 
 
 async def python(*args: str | Path) -> asyncio.subprocess.Process:
@@ -33,14 +39,14 @@ async def python(*args: str | Path) -> asyncio.subprocess.Process:
 async def test_trainers_of_ones_own_get_the_groups_of_a_stack(tmp_path: Path) -> None:
     make_model(model := tmp_path / "model")
     task = write_task(tmp_path, "write", "cat seed.txt > out.txt", "seed")
-    async with live_stack(write_config(tmp_path, CONFIG)) as stack:
+    async with live_stack(write_config(tmp_path, CONFIG, REPLIES)) as stack:
         seen: list[Message] = []
         tap = asyncio.create_task(watch(stack, seen))
         trainer = await python("-m", "examples.own_trainer", model, tmp_path / "out", stack.folder, "2")
         await start_groups(stack, task)
         out, _ = await asyncio.wait_for(trainer.communicate(), 90)
         assert trainer.returncode == 0
-        assert out.count(b"4 rewards") == 2, out
+        assert out.count(b"4 rewards") >= 2, out
         await check_the_pages_program(stack, tmp_path / "mine.py")
         tap.cancel()
     groups = [m for m in seen if isinstance(m, GroupCompleted)]
