@@ -21,6 +21,8 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 """How many there are of what a `Number` counts."""
 Size = Annotated[int, Meta(ge=0, le=2**53)]
 """A number of tokens, bytes, rollouts or versions."""
+Version = Annotated[int, Meta(ge=-1, le=2**53)]
+"""A weight version; -1 is one from before the run."""
 Time = Annotated[float, Meta(ge=0, le=253_402_300_799)]
 """Unix time in seconds, up to the year 9999."""
 Seconds = Annotated[float, Meta(gt=0, le=1e8)]

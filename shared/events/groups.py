@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.events.base import Count, Hex, Id, Message, Number, Purpose, RolloutMessage, Size
+from shared.events.base import Count, Hex, Id, Message, Number, Purpose, RolloutMessage, Size, Version
 
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +70,8 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     calls: Count = 0
     tokens: TokenCounts = TokenCounts()
-    min_version: Size = 0
-    max_version: Size = 0
+    min_version: Version = 0
+    max_version: Version = 0
     rows: list[Row] = []
 
 
