@@ -20,6 +20,9 @@ Generated from `shared/events` by `python -m shared.events_doc docs/events.md`; 
 Bodies are JSON with a `type` field. Subjects are `forge.v1.<evt|cmd>.<noun>.<verb>.<run_id>.<key>`. Fields of type
 `bytes` are packed arrays (little-endian uint32 ids, uint8 masks, float32 log-probabilities) in base64.
 Every message carries `run_id` and `at` (unix seconds). New fields keep the version; a changed meaning is a new one.
+
+Ids are 1 to 120 of the characters A-Z a-z 0-9 and `-`; counts, sizes and places are not negative and not absurdly large; run id
+and key stand in the subject as in the body. Anything else is no message, and becomes a [dead letter](deadletters.md).
 """
 
 
@@ -57,6 +60,8 @@ def _meanings(kind: type) -> dict[str, str]:
 
 def _type(kind: Any) -> str:
     text = kind.__name__ if isinstance(kind, type) else re.sub(r"(typing|shared\.events\.\w+)\.", "", str(kind))
+    text = re.sub(r"Annotated\[(\w+), .*?\)\]", r"\1", text)
+    text = re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
     return f"`{text}`".replace("|", "\\|")
 
 

@@ -28,15 +28,6 @@ def pattern_of(message_type: type[Message], run_id: str = "*", key: str = "*") -
     return f"{ROOT}.{_kind(message_type)}.{tag_of(message_type)}.{run_id}.{key}"
 
 
-def below(*tokens: str) -> str:
-    """The subscription that matches everything under some leading tokens.
-
-    >>> below("evt", "call")
-    'forge.v1.evt.call.>'
-    """
-    return ".".join((ROOT, *tokens, ">"))
-
-
 def matches(pattern: str, subject: str) -> bool:
     """Whether a subscription matches a subject (or a narrower subscription).
 
@@ -54,6 +45,15 @@ def matches(pattern: str, subject: str) -> bool:
 def dead_subject(subject: str) -> str:
     """Where a message that nobody could handle is kept."""
     return f"{DEAD}.{subject.removeprefix(ROOT + '.')}"
+
+
+def living_subject(subject: str) -> str:
+    """Where a message was published that is kept on a dead subject.
+
+    >>> living_subject(dead_subject("forge.v1.evt.call.recorded.r1.k1"))
+    'forge.v1.evt.call.recorded.r1.k1'
+    """
+    return f"{ROOT}.{subject.removeprefix(DEAD + '.')}"
 
 
 def tap_pattern(text: str, run_id: str = "*") -> str:

@@ -28,7 +28,7 @@ from shared.events import (
     SessionSealed,
     encode,
 )
-from shared.ids import check_id, session_id
+from shared.ids import session_id
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 
@@ -82,8 +82,8 @@ class Handling:
         """Whether its attempt may be complete by it; most calls come long before the outcome."""
         kept = await self._assembly.put_call(session, call.seq, encode(call))
         if kept.kind == "conflict":
-            log.warning("call %d of session %s was recorded twice with different content", call.seq, session)
-        elif kept.kind == "new" and kept.settled:
+            raise Rejected(f"call {call.seq} of session {session} was recorded before, with different content")
+        if kept.kind == "new" and kept.settled:
             self.late_calls += 1
             log.warning("call %d of session %s came after its attempt was settled; ignored", call.seq, session)
         return kept.ended
@@ -106,16 +106,9 @@ def _session_of(message: RolloutMessage) -> str:
         Rejected: the message contradicts itself.
     """
     try:
-        check_id(message.group_id, "group id")
         session = session_id(message.rollout_id, message.attempt)
     except InvalidId as e:
         raise Rejected(str(e)) from None
-    if message.attempt < 1:
-        raise Rejected(f"{message.event_id}: attempts count from 1")
     if isinstance(message, CallRecorded | SessionSealed) and message.session_id != session:
         raise Rejected(f"{message.event_id} is of session {message.session_id}, but its rollout and attempt make {session}")
-    if isinstance(message, CallRecorded) and message.seq < 1:
-        raise Rejected(f"{message.event_id}: calls count from 1")
-    if isinstance(message, RolloutScheduled | RolloutFinished | RolloutTimedOut | RolloutFailed) and message.group_size < 1:
-        raise Rejected(f"{message.event_id}: a group has at least one rollout, not {message.group_size}")
     return session

@@ -18,7 +18,23 @@ from services.collector.rebuild import Rebuild
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ForgeError, StoreWiped
-from shared.events import CallRecorded, Message
+from shared.events import (
+    CallRecorded,
+    Message,
+    RolloutStarted,
+    RunEvaluated,
+    RunFinished,
+    RunStaged,
+    RunStepped,
+    TaskAccepted,
+    TaskBuilt,
+    TaskProposed,
+    TaskRejected,
+    TaskTried,
+    TrajectoryAssembled,
+    WeightsLoaded,
+    WeightsPublished,
+)
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 
@@ -37,6 +53,11 @@ DRAIN_S = 10.0
 """Longest that an orderly end waits for what is still on the bus."""
 _DRAIN_PAUSE_S = 0.05
 _CALLS = (CallRecorded,)
+_NEWS = (
+    RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
+    TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+)  # fmt: skip
+"""Events that no service acts on; one has to find what is published in their place. The archive does, where there is one."""
 
 
 class CollectorService:
@@ -75,6 +96,8 @@ class CollectorService:
         run = self._config.run.id
         await self._bus.consume("collector-calls", _CALLS, self._on_message, run_id=run, concurrency=CALLS_AT_ONCE)
         await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=ENDS_AT_ONCE)
+        if self._archiver is None:
+            await self._bus.consume("collector-others", _NEWS, _look, run_id=run)
 
     async def stop(self) -> None:
         """Ends once all that was published is archived; the handling of messages ends with the bus."""
@@ -133,3 +156,7 @@ class CollectorService:
                 return await step()
             except StoreWiped:
                 await self._rebuild.ensure()
+
+
+async def _look(message: Message) -> None:
+    """That it could be read is all that is asked of it."""

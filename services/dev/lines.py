@@ -8,18 +8,34 @@ from typing import Any
 import msgspec
 
 from shared.bus import Tapped
-from shared.events import CallRecorded, GroupCompleted, Message, TokenCounts
+from shared.events import CallRecorded, GroupCompleted, Message, TokenCounts, tag_of
 
 _HIDDEN = {"run_id", "at", "purpose", "group_id", "group_size", "session_id"}
 _LONG = 100
 
 
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class _Called(msgspec.Struct, frozen=True):
+    function: _Function = _Function()
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    content: str | None = None
+    tool_calls: list[_Called] | None = None
+
+
 def describe_reply(reply: dict[str, Any]) -> str:
     """An assistant message in a few words: its text and the tools it called."""
-    calls = [
-        f"{c.get('function', {}).get('name')}({c.get('function', {}).get('arguments')})" for c in reply.get("tool_calls") or []
-    ]
-    return _short(" ".join(filter(None, [str(reply.get("content") or "").strip(), *calls])))
+    try:
+        said = msgspec.convert(reply, _Reply)
+    except msgspec.ValidationError as e:
+        return f"(no assistant message: {e})"
+    calls = [f"{c.function.name}({c.function.arguments})" for c in said.tool_calls or []]
+    return _short(" ".join(filter(None, [(said.content or "").strip(), *calls])))
 
 
 def describe(tapped: Tapped) -> str:
@@ -28,7 +44,7 @@ def describe(tapped: Tapped) -> str:
         return f"{tapped.subject}  (not a message of ours, {len(tapped.data)} bytes)"
     message = tapped.message
     clock = time.strftime("%H:%M:%S", time.localtime(message.at))
-    return f"{clock}  {tapped.subject.split('.')[3]}.{tapped.subject.split('.')[4]:<10} {message.key}  {_fields(message)}"
+    return f"{clock}  {tag_of(type(message)):<18} {message.key}  {_fields(message)}"
 
 
 def as_json(tapped: Tapped) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from services.app import open_bus
+from services.dev.attach import attached
 from services.dev.lines import as_json, describe
 from services.dev.signals import until_signal
-from services.dev.stack import find_running
 from shared.bus import Bus
 from shared.subjects import tap_pattern
 
@@ -27,13 +25,8 @@ async def tap(root: Path, run_id: str, pattern: str, rollout_id: str, as_lines: 
     Raises:
         ConfigError: no such run is alive.
     """
-    config, running = find_running(root, run_id)
-    os.environ.update(running.env)
-    bus = await open_bus(config)
-    try:
+    async with attached(root, run_id) as (config, bus):
         return await until_signal(_print(bus, tap_pattern(pattern, config.run.id), rollout_id, as_lines), lambda: None)
-    finally:
-        await bus.close()
 
 
 async def _print(bus: Bus, pattern: str, rollout_id: str, as_lines: bool) -> int:

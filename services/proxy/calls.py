@@ -11,7 +11,7 @@ import logging
 import time
 
 from services.proxy.client import JSON, Client
-from services.proxy.dialects.base import Dialect, Target, Turn
+from services.proxy.dialects.base import Count, Dialect, Target, Turn
 from services.proxy.errors import ClientLeft, Refused, broken, unavailable
 from services.proxy.exchange import Exchange, Passed, Taught, Worded
 from services.proxy.history import History
@@ -68,8 +68,8 @@ class Calls:
         limits = self._config.proxy
         body = await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
         turn = dialect.read(body, target)
-        if turn.count:
-            await self._count(dialect, turn, secret, client)
+        if turn.count is not None:
+            await self._count(turn, turn.count, secret, client)
             return
         client.watch()
         arrived = time.monotonic()
@@ -81,13 +81,13 @@ class Calls:
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
 
-    async def _count(self, dialect: Dialect, turn: Turn, secret: str, client: Client) -> None:
+    async def _count(self, turn: Turn, count: Count, secret: str, client: Client) -> None:
         await self._ledger.check(secret)
         if self._engine.teacher is not None:
             raise Refused(404, "not_found", "the tokens of a teacher are not counted here (proxy.mode = teacher)")
         fields = {name: raw for name, raw in turn.fields.items() if name in ("tools", "chat_template_kwargs")}
         tokens = await self._engine.tokenize(turn.messages, fields)
-        await client.respond(200, JSON, dialect.counted(len(tokens)))
+        await client.respond(200, JSON, count(len(tokens)))
 
     async def _run(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client) -> Ending:
         try:

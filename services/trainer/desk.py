@@ -85,6 +85,18 @@ def outcomes_text(results: Sequence[GroupResult]) -> str:
     return ", ".join(f"{outcome} x {count}" for outcome, count in sorted(totals.items())) or "nothing was heard of them"
 
 
+def rollout_name(group_id: str, number: int) -> str:
+    """Id of a rollout of a group, numbered from 0."""
+    return f"{group_id}-r{number}"
+
+
+def strangers(group_id: str, plan: GroupPlan, trajectories: Sequence[Trajectory]) -> list[str]:
+    """Rollouts of trajectories that a group was not started with, or that have a second vote."""
+    votes = Counter(t.rollout_id for t in trajectories)
+    votes.subtract(rollout_name(group_id, n) for n in range(plan.size))
+    return sorted(+votes)
+
+
 class GroupDesk:
     """The groups of one run. Ids begin with the run's, because the bus knows each id once, over all runs."""
 
@@ -108,9 +120,16 @@ class GroupDesk:
             await self._bus.publish(self._rollout(plan, group_id, r))
 
     async def deliver(self, message: Message) -> None:
-        """Takes a message from the bus; one about a group that is not open (any more) is noted and left."""
+        """Takes a message from the bus; one about a group that is not open (any more) is noted and left.
+
+        Raises:
+            Rejected: it is no group, or one with others' rollouts.
+        """
         if not isinstance(message, GroupCompleted | GroupDiscarded):
             raise Rejected(f"the trainer has no use for {message.event_id}")
+        plan = self._open.get(message.group_id)
+        if plan and isinstance(message, GroupCompleted) and (wrong := strangers(message.group_id, plan, message.trajectories)):
+            raise Rejected(f"group {message.group_id} was not started with {wrong}")
         self._closed.put_nowait(message)
 
     async def next(self, until: float) -> GroupResult:
@@ -142,7 +161,7 @@ class GroupDesk:
             for r in range(plan.size):
                 about = RolloutCancel(
                     run_id=self._config.run.id,
-                    rollout_id=f"{group_id}-r{r}",
+                    rollout_id=rollout_name(group_id, r),
                     group_id=group_id,
                     purpose=plan.purpose,
                     reason=reason,
@@ -153,15 +172,21 @@ class GroupDesk:
         if isinstance(message, GroupDiscarded):
             return GroupResult(plan, [], message.tokens, message.outcomes, message.reason)
         try:
-            return GroupResult(plan, await self._trajectories(message), message.tokens, message.outcomes)
+            return GroupResult(plan, await self._trajectories(plan, message), message.tokens, message.outcomes)
         except FidelityError as e:
             log.warning("group %s: %s", message.group_id, e)
             return GroupResult(plan, [], message.tokens, message.outcomes, FidelityError.__name__)
 
-    async def _trajectories(self, message: GroupCompleted) -> list[Trajectory]:
+    async def _trajectories(self, plan: GroupPlan, message: GroupCompleted) -> list[Trajectory]:
         if message.ref is None:
             return message.trajectories
-        return _trajectories.decode(await self._blobs.get(message.ref))
+        try:
+            trajectories = _trajectories.decode(await self._blobs.get(message.ref))
+        except msgspec.DecodeError as e:
+            raise FidelityError(f"blob {message.ref.key[:12]} holds no trajectories: {e}") from e
+        if wrong := strangers(message.group_id, plan, trajectories):
+            raise FidelityError(f"blob {message.ref.key[:12]} has {wrong}")
+        return trajectories
 
     def _rollout(self, plan: GroupPlan, group_id: str, number: int) -> RolloutStart:
         sampling = {
@@ -171,7 +196,7 @@ class GroupDesk:
         }
         return RolloutStart(
             run_id=self._config.run.id,
-            rollout_id=f"{group_id}-r{number}",
+            rollout_id=rollout_name(group_id, number),
             group_id=group_id,
             purpose=plan.purpose,
             group_size=plan.size,

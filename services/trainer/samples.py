@@ -79,10 +79,13 @@ def unpack(row: Row, version: int = 0) -> Sample:
         version: weight version that the oldest call of its trajectory saw.
 
     Raises:
-        FidelityError: its arrays differ in length, a prompt token is to be trained, its spans are not where its mask is 1, or a
-            log-prob is not a finite number <= 0.
+        FidelityError: its arrays cannot be unpacked or differ in length, a prompt token is to be trained, its spans are not
+            where its mask is 1, or a log-prob is not a finite number <= 0.
     """
-    ids, mask, logprobs = unpack_ids(row.ids), unpack_mask(row.response_mask), unpack_floats(row.logprobs)
+    try:
+        ids, mask, logprobs = unpack_ids(row.ids), unpack_mask(row.response_mask), unpack_floats(row.logprobs)
+    except ValueError as e:
+        raise FidelityError(f"a row cannot be unpacked: {e}") from e
     if not len(ids) == len(mask) == len(logprobs):
         raise FidelityError(f"a row has {len(ids)} ids, {len(mask)} mask values and {len(logprobs)} log-probs")
     if not 0 < row.prompt_len < len(ids):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from shared.errors import Rejected
 from shared.events import Message
 
 Handler = Callable[[Message], Awaitable[None]]
@@ -27,16 +28,32 @@ class DeadLetter:
     """A message that nobody could handle.
 
     Attributes:
+        number: place among the dead letters, of all runs; it stays its own.
+        at: unix time in seconds at which it was given up.
         subject: where it was published.
         consumer: durable name that gave it up.
         reason: why, one line.
-        data: its body.
+        size: bytes of its body.
+        data: its body; less of it where a stranger's was so large that no room was left for what is said about it.
     """
 
+    number: int
+    at: float
     subject: str
     consumer: str
     reason: str
+    size: int
     data: bytes
+
+    def whole(self) -> bytes:
+        """Its body.
+
+        Raises:
+            Rejected: not all of it was kept.
+        """
+        if len(self.data) < self.size:
+            raise Rejected(f"dead letter {self.number} is kept without its end ({len(self.data)} of {self.size} bytes)")
+        return self.data
 
 
 class Bus(Protocol):
@@ -73,7 +90,7 @@ class Bus(Protocol):
 
     def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         """Events of one type and one key (`Message.key`, `*` for all) that are durable by now, oldest first, each with its
-        position in the stream; those up to the position `after` are left out (0: none), and what is no such message.
+        position in the stream; those up to the position `after` are left out (0: none), and so is what is no such event.
 
         Raises:
             BusUnavailable: the bus does not answer.
@@ -99,6 +116,24 @@ class Bus(Protocol):
 
     async def dead_letters(self) -> list[DeadLetter]:
         """What was given up, oldest first."""
+        ...
+
+    async def revive(self, letter: DeadLetter) -> None:
+        """Publishes a dead letter on its subject again, under an id of its own, and then takes it out of the dead letters. All
+        who listen there get it again, not only who gave it up. Doing it again changes nothing.
+
+        Raises:
+            Rejected: not all of it was kept.
+            BusUnavailable: no acknowledgement within the time that was set; it is still there.
+        """
+        ...
+
+    async def drop(self, letter: DeadLetter) -> None:
+        """Takes a dead letter out of the dead letters. Doing it again changes nothing.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
         ...
 
     async def ping(self) -> None:

@@ -9,23 +9,23 @@ from typing import Literal
 
 import msgspec
 
-from shared.bus import Handler, Tapped
-from shared.errors import Rejected
+from shared.bus import DeadLetter, Handler, Tapped
+from shared.errors import InvalidId, Rejected
 from shared.events import Message, decode
 from shared.log import log_context
+from shared.subjects import subject_of
 
 log = logging.getLogger(__name__)
 
 PAYLOAD_MARGIN = 64 * 1024
 _GROWTH, _LONGEST_S = 4, 30.0
-_UNREADABLE = (msgspec.DecodeError, RecursionError)  # the latter for arrays nested without end
 
 
 def tapped(subject: str, data: bytes) -> Tapped:
     """What a tap shows of a message; anything at all may be published beside ours."""
     try:
         return Tapped(subject, decode(data), data)
-    except _UNREADABLE:
+    except msgspec.DecodeError:
         return Tapped(subject, None, data)
 
 
@@ -34,6 +34,38 @@ def check_size(subject: str, data: bytes, max_payload: int) -> None:
     limit = max_payload - PAYLOAD_MARGIN
     if len(data) > limit:
         raise Rejected(f"{subject}: {len(data)} bytes are more than the bus takes ({limit}, see bus.max_payload)")
+
+
+def read(subject: str, data: bytes, types: Sequence[type[Message]]) -> Message:
+    """The message of one of some types that was published on a subject.
+
+    Raises:
+        Rejected: it is none, or says that it is about something else than its subject does.
+    """
+    try:
+        message = decode(data)
+        own = subject_of(message)
+    except (msgspec.DecodeError, InvalidId) as e:
+        raise Rejected(f"not a message: {e}") from e
+    if not isinstance(message, tuple(types)):
+        raise Rejected(f"nobody asked for a {type(message).__name__} here")
+    if own != subject:
+        raise Rejected(f"it belongs on the subject {own}")
+    return message
+
+
+def replayed(subject: str, data: bytes, kind: type[Message]) -> Message | None:
+    """A kept message that is read again; None where it is none of its kind, as its consumers will have found, too."""
+    try:
+        return read(subject, data, [kind])
+    except Rejected as e:
+        log.warning("replaying %s: one is left out: %s", subject, e)
+        return None
+
+
+def revival_id(letter: DeadLetter) -> str:
+    """The id under which a dead letter is published again: the bus would drop it under its own."""
+    return f"revived/{letter.number}/{letter.at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +101,13 @@ class Consumer:
     max_deliver: int
     retry_s: float
 
-    async def deliver(self, data: bytes, delivery: int) -> Outcome:
+    async def deliver(self, subject: str, data: bytes, delivery: int) -> Outcome:
         """Handles one delivery (counted from 1) of a message. Raises nothing but cancellation."""
         if delivery > self.max_deliver:  # its consumer went silent each time: it may well have died of this message
             return self._dead(f"no answer to {self.max_deliver} deliveries")
         try:
-            message = self._read(data)
-            with log_context(run=message.run_id, message=message.event_id):
+            message = read(subject, data, self.types)
+            with log_context(run=message.run_id, event=message.event_id):
                 await self.handler(message)
         except Rejected as e:
             return self._dead(str(e))
@@ -85,15 +117,6 @@ class Consumer:
                 return self._dead(f"{type(e).__name__}: {e}")
             return Outcome("later", delay_s=min(self.retry_s * _GROWTH ** (delivery - 1), _LONGEST_S))
         return Outcome("handled")
-
-    def _read(self, data: bytes) -> Message:
-        try:
-            message = decode(data)
-        except _UNREADABLE as e:
-            raise Rejected(f"not a message: {e}") from e
-        if not isinstance(message, tuple(self.types)):
-            raise Rejected(f"{self.durable} did not ask for a {type(message).__name__}")
-        return message
 
     def _dead(self, reason: str) -> Outcome:
         line = " ".join(reason.split())[:500]

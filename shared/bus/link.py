@@ -11,13 +11,13 @@ from functools import partial
 from typing import TypeVar
 
 import nats.errors
-from nats.aio.client import Client
 from nats.js import api
 from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus.acks import Acks
-from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream
+from shared.bus.client import SteadyClient
+from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream, merged
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
 
@@ -40,7 +40,7 @@ class Link:
     """The connection of one `NatsBus`."""
 
     def __init__(self, config: BusConfig) -> None:
-        self.client = Client()
+        self.client = SteadyClient()
         self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
         self.acks = Acks(self.client)
         self._config = config
@@ -116,6 +116,8 @@ class Link:
         try:
             await self.js.add_stream(config)
         except BadRequestError:  # it stands with other settings
+            there = (await self.js.stream_info(stream.name)).config.subjects or []
+            config.subjects = merged(stream.subjects, there)
             await self.js.update_stream(config)
 
     def _unavailable(self, what: str) -> BusUnavailable:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from shared.bus import DeadLetter, Handler, Tapped
-from shared.bus.delivery import Consumer, check_size, tapped
+from shared.bus.delivery import Consumer, check_size, replayed, revival_id, tapped
 from shared.bus.streams import filters_of
 from shared.bus.workers import GRACE_S, Workers
 from shared.events import Message, encode
@@ -54,6 +56,7 @@ class Broker:
     durables: dict[str, _Queue] = field(default_factory=dict)
     taps: list[_Queue] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
+    numbers: count[int] = field(default_factory=lambda: count(1))
 
     def show(self, delivery: _Delivery) -> None:
         for tap in self.taps:
@@ -63,6 +66,14 @@ class Broker:
         self.kept.append(delivery)
         for queue in self.durables.values():
             queue.offer(delivery)
+
+    def bury(self, delivery: _Delivery, consumer: str, reason: str) -> None:
+        letter = DeadLetter(
+            number=next(self.numbers), at=time.time(), subject=delivery.subject, consumer=consumer, reason=reason,
+            size=len(delivery.data), data=delivery.data,
+        )  # fmt: skip
+        self.dead.append(letter)
+        self.show(_Delivery(dead_subject(delivery.subject), delivery.data))
 
     def durable(self, name: str, patterns: list[str]) -> _Queue:
         if name not in self.durables:
@@ -116,15 +127,14 @@ class MemoryBus:
 
     async def _handle(self, delivery: _Delivery, queue: _Queue, consumer: Consumer) -> None:
         try:
-            outcome = await consumer.deliver(delivery.data, delivery.number)
+            outcome = await consumer.deliver(delivery.subject, delivery.data, delivery.number)
         except asyncio.CancelledError:
             queue.waiting.put_nowait(delivery.again())
             raise
         if outcome.kind == "later":
             asyncio.get_running_loop().call_later(outcome.delay_s, queue.waiting.put_nowait, delivery.again())
         elif outcome.kind == "dead":
-            self.broker.dead.append(DeadLetter(delivery.subject, consumer.durable, outcome.reason, delivery.data))
-            self.broker.show(_Delivery(dead_subject(delivery.subject), delivery.data))
+            self.broker.bury(delivery, consumer.durable, outcome.reason)
         queue.settled += outcome.kind != "later"
         self.counts[outcome.kind] += 1
 
@@ -143,7 +153,7 @@ class MemoryBus:
         for position, delivery in enumerate(list(self.broker.kept), start=1):
             if position <= after or not matches(subject, delivery.subject):
                 continue
-            if isinstance(message := tapped(delivery.subject, delivery.data).message, kind):
+            if message := replayed(delivery.subject, delivery.data, kind):
                 yield position, message
 
     async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
@@ -155,6 +165,13 @@ class MemoryBus:
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)
+
+    async def revive(self, letter: DeadLetter) -> None:
+        await self.publish_raw(letter.subject, letter.whole(), revival_id(letter))
+        await self.drop(letter)
+
+    async def drop(self, letter: DeadLetter) -> None:
+        self.broker.dead = [kept for kept in self.broker.dead if kept.number != letter.number]
 
     async def ping(self) -> None:
         """Always answers."""

@@ -15,7 +15,8 @@ from nats.js import api
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus import DeadLetter, Handler, Tapped
-from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
+from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
+from shared.bus.letters import headers_of, letter_of
 from shared.bus.link import REQUEST_S, Link
 from shared.bus.pulls import Pull
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, STREAMS, Stream, filters_of, stream_of
@@ -30,7 +31,8 @@ from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.2  # delay after the first failed delivery
-_MSG_ID, _SUBJECT, _CONSUMER, _REASON = "Nats-Msg-Id", "Forge-Subject", "Forge-Consumer", "Forge-Reason"
+_MSG_ID = "Nats-Msg-Id"
+_NO_SUCH_MESSAGE = 10043  # the server's code
 
 
 async def connect_nats(config: BusConfig, run_id: str, token: str | None = None) -> NatsBus:
@@ -110,7 +112,7 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            if isinstance(message := tapped(found.subject or "", found.data or b"").message, kind):
+            if message := replayed(found.subject or "", found.data or b"", kind):
                 yield int(found.seq or 0), message
 
     async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
@@ -125,11 +127,20 @@ class NatsBus:
                 await self._link.retried(f"trim {stream.name}", partial(self._trim, stream))
 
     async def dead_letters(self) -> list[DeadLetter]:
-        letters = []
-        async for found in self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0):
-            headers = found.headers or {}
-            letters.append(DeadLetter(headers[_SUBJECT], headers[_CONSUMER], headers[_REASON], found.data or b""))
-        return letters
+        found = self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0)
+        return [letter_of(kept) async for kept in found]
+
+    async def revive(self, letter: DeadLetter) -> None:
+        await self.publish_raw(letter.subject, letter.whole(), revival_id(letter))
+        await self.drop(letter)
+
+    async def drop(self, letter: DeadLetter) -> None:
+        drop = partial(self._link.js.delete_msg, DEAD_LETTERS.name, letter.number)
+        try:
+            await self._link.retried(f"delete dead letter {letter.number}", drop)
+        except BadRequestError as e:
+            if e.err_code != _NO_SUCH_MESSAGE:
+                raise
 
     async def ping(self) -> None:
         await self._link.retried("answer", self._link.js.account_info)
@@ -140,7 +151,7 @@ class NatsBus:
 
     async def _handle(self, message: Msg, consumer: Consumer, slots: asyncio.Semaphore) -> None:
         async with slots:
-            outcome = await consumer.deliver(message.data, message.metadata.num_delivered)
+            outcome = await consumer.deliver(message.subject, message.data, message.metadata.num_delivered)
         try:
             await self._settle(message, consumer.durable, outcome)
             self.counts[outcome.kind] += 1
@@ -158,10 +169,11 @@ class NatsBus:
                 await message.term()
 
     async def _bury(self, message: Msg, durable: str, reason: str) -> None:
-        about = {_SUBJECT: message.subject, _CONSUMER: durable, _REASON: reason.encode("ascii", "replace").decode()}
+        headers = headers_of(durable, reason, len(message.data))
         body = message.data[: self._link.max_payload - PAYLOAD_MARGIN]  # somebody else's may be longer than ours
         at = message.metadata
-        await self.publish_raw(dead_subject(message.subject), body, f"{at.stream}/{durable}/{at.sequence.stream}", **about)
+        letter_id = f"{at.stream}/{durable}/{at.sequence.stream}"
+        await self.publish_raw(dead_subject(message.subject), body, letter_id, **headers)
 
     async def _ensure_consumer(self, stream: Stream, name: str, filters: list[str]) -> None:
         config = api.ConsumerConfig(

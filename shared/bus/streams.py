@@ -1,12 +1,17 @@
-"""The streams of the bus: what each keeps, and for whom."""
+"""The streams of the bus: what each keeps, and for whom.
+
+They take the subjects of our message types and no others: what nobody could ever handle is refused to its sender.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shared.events import Message
-from shared.subjects import DEAD, below, matches, pattern_of
+from shared.events import COMMANDS as COMMAND_TYPES
+from shared.events import EVENTS as EVENT_TYPES
+from shared.events import CallRecorded, GroupCompleted, GroupDiscarded, Message
+from shared.subjects import DEAD, matches, pattern_of
 
 DUPLICATE_WINDOW_S = 600.0
 """Seconds for which a message's id is remembered; longer than anybody goes on trying to publish it."""
@@ -36,15 +41,22 @@ class Stream:
     drops: bool = False
 
 
-CALLS = Stream("FORGE-CALLS", (below("evt", "call"),), trimmed=True)
+_CALL_TYPES, _GROUP_TYPES = (CallRecorded,), (GroupCompleted, GroupDiscarded)
+
+
+def _subjects(types: Iterable[type[Message]]) -> tuple[str, ...]:
+    return tuple(pattern_of(kind) for kind in types)
+
+
+CALLS = Stream("FORGE-CALLS", _subjects(_CALL_TYPES), trimmed=True)
 EVENTS = Stream(
     "FORGE-EVENTS",
-    tuple(below("evt", noun) for noun in ("run", "rollout", "session", "trajectory", "weights", "task")),
+    _subjects(kind for kind in EVENT_TYPES if kind not in (*_CALL_TYPES, *_GROUP_TYPES)),
     trimmed=True,
 )
-COMMANDS = Stream("FORGE-COMMANDS", (below("cmd"),), work=True)
+COMMANDS = Stream("FORGE-COMMANDS", _subjects(COMMAND_TYPES), work=True)
 # Groups stay once they are handled: which were published is what a collector goes by when the store was wiped.
-GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), drops=True)
+GROUPS = Stream("FORGE-GROUPS", _subjects(_GROUP_TYPES), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)
@@ -62,3 +74,8 @@ def filters_of(types: Sequence[type[Message]], run_id: str) -> dict[Stream, list
 def stream_of(pattern: str) -> Stream:
     """The stream that keeps what is published on a subject (or under a pattern of one message type)."""
     return next(s for s in STREAMS if any(matches(subject, pattern) for subject in s.subjects))
+
+
+def merged(own: Sequence[str], there: Sequence[str]) -> list[str]:
+    """The subjects of a stream that another version of us may have made: our own, and what it has beside them."""
+    return [*own, *(s for s in there if not any(matches(s, o) or matches(o, s) for o in own))]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from shared.events.base import RolloutMessage
+from shared.events.base import Count, Duration, Hex, Id, Number, RolloutMessage, Size
 
 Role = Literal["main", "sub", "summary", "aux", "judge"]
 """`main` and `sub` agents are trained, and the summaries by which they compact their history, since they go on from those;
@@ -25,9 +26,9 @@ class Media(msgspec.Struct, frozen=True, kw_only=True):
         length: number of its placeholder tokens.
     """
 
-    sha256: str
-    start: int = -1
-    length: int = 0
+    sha256: Hex
+    start: Annotated[int, Meta(ge=-1)] = -1
+    length: Size = 0
 
 
 class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded"):
@@ -77,41 +78,41 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         tokens: whether ids are on record; a teacher gives none, and its calls cannot be trained on.
     """
 
-    session_id: str
-    seq: int
+    session_id: Id
+    seq: Number
     api: str
     model: str
     role: Role = "main"
     thread: str = ""
-    parent_seq: int | None = None
+    parent_seq: Number | None = None
     parent_status: Literal["root", "extends", "unresolved"] = "root"
-    parent_len: int = 0
-    prompt_len: int
+    parent_len: Size = 0
+    prompt_len: Size
     prompt_delta: bytes
-    prompt_digest: str
+    prompt_digest: Hex
     spliced: bool = False
     fork: str = ""
     messages: list[msgspec.Raw] = []
-    messages_from: int | None = None
+    messages_from: Number | None = None
     media: list[Media] = []
     tools: msgspec.Raw = _NULL
-    tools_digest: str = ""
-    start: str = ""
-    path: str = ""
+    tools_digest: Hex = ""
+    start: Hex = ""
+    path: Hex = ""
     completion: bytes
     logprobs: bytes
     finish_reason: str | None
-    stop_id: int | None = None
+    stop_id: Size | None = None
     sampling: dict[str, Any] = {}
     requested: dict[str, Any] = {}
-    weight_version_start: int
-    weight_version_end: int
+    weight_version_start: Size
+    weight_version_end: Size
     engine: str = ""
     constrained: bool = False
     replay_gap: float | None = None
     delivery: Literal["sent", "cut"] = "sent"
     streamed: bool = False
-    latency_s: float = 0.0
+    latency_s: Duration = 0.0
     reply: dict[str, Any] = {}
     tokens: bool = True
 
@@ -131,11 +132,11 @@ class SessionSealed(RolloutMessage, frozen=True, kw_only=True, tag="session.seal
         lost: numbers without a durable record; a session with any is not trained on.
     """
 
-    session_id: str
-    calls: int
-    errored: list[int] = []
-    cut: list[int] = []
-    lost: list[int] = []
+    session_id: Id
+    calls: Count
+    errored: list[Number] = []
+    cut: list[Number] = []
+    lost: list[Number] = []
 
     @property
     def event_id(self) -> str:

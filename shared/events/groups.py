@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.events.base import Message, Purpose, RolloutMessage
+from shared.events.base import Count, Hex, Id, Message, Number, Purpose, RolloutMessage, Size, Version
 
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,11 +18,11 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
         reasons: tokens per reason of masking or dropping.
     """
 
-    sampled: int = 0
-    trained: int = 0
-    masked: int = 0
-    dropped: int = 0
-    reasons: dict[str, int] = {}
+    sampled: Size = 0
+    trained: Size = 0
+    masked: Size = 0
+    dropped: Size = 0
+    reasons: dict[str, Size] = {}
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,10 +35,10 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
         after: trained calls of the trajectory with higher numbers, in whatever row: T - t of a discounted reward.
     """
 
-    seq: int
-    start: int
-    end: int
-    after: int
+    seq: Number
+    start: Size
+    end: Size
+    after: Count
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         spans: where response_mask is 1, call by call, in the order of their places.
     """
 
-    prompt_len: int
+    prompt_len: Size
     ids: bytes
     response_mask: bytes
     logprobs: bytes
@@ -62,16 +62,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout as the trainer sees it. It has one vote in its group, however many rows it has."""
 
-    rollout_id: str
-    attempt: int
+    rollout_id: Id
+    attempt: Number
     task: str
     harness: str
     reward: float
     timed_out: bool = False
-    calls: int = 0
+    calls: Count = 0
     tokens: TokenCounts = TokenCounts()
-    min_version: int = 0
-    max_version: int = 0
+    min_version: Version = 0
+    max_version: Version = 0
     rows: list[Row] = []
 
 
@@ -87,10 +87,10 @@ class TrajectoryAssembled(RolloutMessage, frozen=True, kw_only=True, tag="trajec
     """
 
     reward: float
-    calls: int
-    rows: int
+    calls: Count
+    rows: Count
     tokens: TokenCounts
-    untrained: dict[str, list[int]] = {}
+    untrained: dict[str, list[Number]] = {}
 
 
 class TrajectoryDiscarded(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.discarded"):
@@ -105,8 +105,8 @@ class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
     """Where a large body lies in the store: key, size in bytes, sha256 hex."""
 
     key: str
-    size: int
-    sha256: str
+    size: Size
+    sha256: Hex
 
 
 class GroupMessage(Message, frozen=True, kw_only=True):
@@ -117,11 +117,11 @@ class GroupMessage(Message, frozen=True, kw_only=True):
         outcomes: number of rollouts per outcome (`finished`, or the reason of failure).
     """
 
-    group_id: str
+    group_id: Id
     purpose: Purpose = "train"
     task: str = ""
     tokens: TokenCounts = TokenCounts()
-    outcomes: dict[str, int] = {}
+    outcomes: dict[str, Count] = {}
 
     @property
     def key(self) -> str:

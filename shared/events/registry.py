@@ -55,10 +55,15 @@ def decode(data: bytes) -> Message:
     """The message that `data` holds.
 
     Raises:
-        msgspec.ValidationError: the type is unknown or a field is missing or of a wrong type.
-        msgspec.DecodeError: it is not JSON.
+        msgspec.ValidationError: the type is unknown, or a field is missing, of a wrong type or beyond its bounds.
+        msgspec.DecodeError: it is not JSON, or JSON that no memory should be spent on.
     """
-    tag = _tag_decoder.decode(data).type
-    if tag not in _decoders:
-        raise msgspec.ValidationError(f"unknown message type {tag!r}")
-    return _decoders[tag].decode(data)
+    try:
+        tag = _tag_decoder.decode(data).type
+        if tag not in _decoders:
+            raise msgspec.ValidationError(f"unknown message type {tag!r}")
+        return _decoders[tag].decode(data)
+    except msgspec.DecodeError:
+        raise
+    except (RecursionError, ValueError) as e:  # arrays nested without end, bytes that are no text, numbers of many digits
+        raise msgspec.DecodeError(str(e)) from e

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.events.base import RolloutMessage
+from shared.events.base import Duration, Number, RolloutMessage, Seconds
 
 
 class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start"):
@@ -18,11 +18,11 @@ class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start
         timeout_s: wall-clock limit of the agent in seconds; None takes the task's, then the configured one.
     """
 
-    group_size: int
+    group_size: Number
     task_dir: str
     harness: str
     sampling: dict[str, Any] = {}
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
 
 
 class RolloutCancel(RolloutMessage, frozen=True, kw_only=True, tag="rollout.cancel"):
@@ -34,7 +34,7 @@ class RolloutCancel(RolloutMessage, frozen=True, kw_only=True, tag="rollout.canc
 class RolloutScheduled(RolloutMessage, frozen=True, kw_only=True, tag="rollout.scheduled"):
     """An attempt was accepted and waits for a place."""
 
-    group_size: int
+    group_size: Number
     task: str
     harness: str
 
@@ -58,13 +58,13 @@ class RolloutFinished(RolloutMessage, frozen=True, kw_only=True, tag="rollout.fi
         verify_s: wall-clock seconds of the verifier.
     """
 
-    group_size: int
+    group_size: Number
     task: str
     harness: str
     reward: float
     exit_code: int | None = None
-    agent_s: float = 0.0
-    verify_s: float = 0.0
+    agent_s: Duration = 0.0
+    verify_s: Duration = 0.0
 
 
 class RolloutTimedOut(RolloutMessage, frozen=True, kw_only=True, tag="rollout.timed_out"):
@@ -74,12 +74,12 @@ class RolloutTimedOut(RolloutMessage, frozen=True, kw_only=True, tag="rollout.ti
         reward: of the state it had reached; None when the verifier left none. The group's timeout policy decides on its use.
     """
 
-    group_size: int
+    group_size: Number
     task: str
     harness: str
     reward: float | None = None
-    limit_s: float
-    agent_s: float = 0.0
+    limit_s: Duration
+    agent_s: Duration = 0.0
 
 
 class RolloutFailed(RolloutMessage, frozen=True, kw_only=True, tag="rollout.failed"):
@@ -92,7 +92,7 @@ class RolloutFailed(RolloutMessage, frozen=True, kw_only=True, tag="rollout.fail
         sealed: the attempt's session was sealed, so that the collector can wait for its `SessionSealed` and count every call.
     """
 
-    group_size: int
+    group_size: Number
     task: str
     harness: str
     reason: str

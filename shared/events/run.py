@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from shared.events.base import Message
+from msgspec import Meta
+
+from shared.events.base import Message, Size
 
 
 class RunStart(Message, frozen=True, kw_only=True, tag="run.start"):
@@ -31,8 +33,8 @@ class RunStaged(Message, frozen=True, kw_only=True, tag="run.staged"):
 
     stage: str
     detail: str = ""
-    done: int = 0
-    total: int = 0
+    done: Size = 0
+    total: Size = 0
 
     @property
     def key(self) -> str:
@@ -52,8 +54,8 @@ class RunStepped(Message, frozen=True, kw_only=True, tag="run.stepped"):
         metrics: the step's metrics under veRL's names (`critic/rewards/mean`, `actor/grad_norm`, ...).
     """
 
-    step: int
-    version: int
+    step: Size
+    version: Size
     metrics: dict[str, float]
 
     @property
@@ -76,9 +78,9 @@ class RunEvaluated(Message, frozen=True, kw_only=True, tag="run.evaluated"):
     """
 
     label: str
-    success: float
-    episodes: int
-    version: int
+    success: Annotated[float, Meta(ge=0, le=1)]
+    episodes: Size
+    version: Size
 
     @property
     def key(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shared.events.base import Message
+from shared.events.base import Id, Message
 
 
 class TaskMessage(Message, frozen=True, kw_only=True):
     """A message about one task that is being made."""
 
-    task_id: str
+    task_id: Id
     detail: str = ""
 
     @property

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from shared.events.base import Message
+from typing import Annotated
+
+from msgspec import Meta
+
+from shared.events.base import Duration, Message, Size
 
 
 class WeightsPublished(Message, frozen=True, kw_only=True, tag="weights.published"):
     """The trainer wrote a new version and begins to load it into the engine."""
 
-    version: int
+    version: Size
     path: str = ""
 
     @property
@@ -23,10 +27,10 @@ class WeightsPublished(Message, frozen=True, kw_only=True, tag="weights.publishe
 class WeightsLoaded(Message, frozen=True, kw_only=True, tag="weights.loaded"):
     """The engine serves a version; a probe of its log-probs agreed with the trainer's (`probe_gap`, nats)."""
 
-    version: int
+    version: Size
     engine: str = ""
-    push_s: float = 0.0
-    probe_gap: float = 0.0
+    push_s: Duration = 0.0
+    probe_gap: Annotated[float, Meta(ge=0)] = 0.0
 
     @property
     def key(self) -> str:

@@ -38,7 +38,7 @@ class AnthropicMessages:
         Raises:
             Refused: 400, it is malformed or something in it cannot be carried.
         """
-        return anthropic_request.read(body, count=target.path == _COUNT)
+        return anthropic_request.read(body, count=self.counted if target.path == _COUNT else None)
 
     def writer(self, turn: Turn, reply_id: str, created: int) -> MessagesWriter:
         """Words the reply; Anthropic's replies do not say when they were created."""

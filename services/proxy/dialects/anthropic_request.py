@@ -9,7 +9,7 @@ from msgspec import Meta, Raw
 
 from services.proxy.dialects.anthropic_blocks import Text
 from services.proxy.dialects.anthropic_messages import Said, chat_messages, found_tools, system_message
-from services.proxy.dialects.base import Json, Turn
+from services.proxy.dialects.base import Count, Json, Turn
 from services.proxy.dialects.terms import Function, Message, Schema, Tool, json_schema, named_choice, raw, reading
 from services.proxy.errors import bad_request
 
@@ -92,8 +92,8 @@ class _Request(_Ignored):
 _request = msgspec.json.Decoder(_Request)
 
 
-def read(body: bytes, *, count: bool) -> Turn:
-    """The turn of a request; `count` says that only its prompt's tokens are to be counted.
+def read(body: bytes, *, count: Count | None) -> Turn:
+    """The turn of a request; `count` words the answer where only its prompt's tokens are to be counted.
 
     Raises:
         Refused: 400, it is malformed or something in it cannot be carried.
@@ -101,7 +101,7 @@ def read(body: bytes, *, count: bool) -> Turn:
     with reading("a Messages request"):
         request = _request.decode(body)
         messages = [*_leading(request), *(m for said in request.messages for m in chat_messages(said))]
-    if messages[-1].role == "assistant" and not count:
+    if messages[-1].role == "assistant" and count is None:
         raise bad_request(
             "the last message is the assistant's: a prefilled reply cannot be carried, since its tokens were not sampled; "
             "end the conversation with a user message"

@@ -7,7 +7,7 @@ calls; what its writer must remember of the request travels in `Turn.private`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ import msgspec
 from services.proxy.errors import Refused
 
 Json = dict[str, Any]
+Count = Callable[[int], bytes]
+"""Words a number of tokens as the body of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Turn:
         max_tokens: most tokens that it wants in the reply, None if it set no limit.
         requested: the sampling parameters that it asked for, by OpenAI's names.
         media: a message holds an image or other media.
-        count: it only asks how many tokens the prompt has.
+        count: where it only asks how many tokens the prompt has, words the answer; None for a call.
         private: the dialect's own, for its writer.
     """
 
@@ -52,7 +54,7 @@ class Turn:
     max_tokens: int | None = None
     requested: Json = field(default_factory=dict)
     media: bool = False
-    count: bool = False
+    count: Count | None = None
     private: Any = None
 
 
@@ -154,10 +156,6 @@ class Dialect(Protocol):
             reply_id: unique, of the characters A-Za-z0-9-; the ids in the reply are derived from it.
             created: unix seconds.
         """
-        ...
-
-    def counted(self, tokens: int) -> bytes:
-        """The answer to a request for a count. A dialect without such a route is never asked."""
         ...
 
     def error(self, error: Refused) -> bytes:

@@ -48,7 +48,7 @@ class Gemini:
             raise bad_request(f"{target.path} is not a route of Gemini's")
         model = unquote(route["model"])
         if route["method"] == "countTokens":
-            return gemini_request.read_count(body, model)
+            return gemini_request.read_count(body, model, self.counted)
         streamed = route["method"] == "streamGenerateContent"
         events = parse_qs(target.query).get("alt") == ["sse"]
         # Without events a stream is a JSON array that comes in pieces. It is given as an array of one, once it is whole.

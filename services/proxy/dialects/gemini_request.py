@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw
 
-from services.proxy.dialects.base import Json, Turn
+from services.proxy.dialects.base import Count, Json, Turn
 from services.proxy.dialects.gemini_messages import chat_messages, system_message
 from services.proxy.dialects.gemini_parts import NOTHING, Content, Part
 from services.proxy.dialects.gemini_tools import ToolConfig, Tools, converted, tool_fields
@@ -98,8 +98,8 @@ def read(body: bytes, model: str, *, stream: bool, array: bool) -> Turn:
     )
 
 
-def read_count(body: bytes, model: str) -> Turn:
-    """The turn whose prompt's tokens are to be counted.
+def read_count(body: bytes, model: str, count: Count) -> Turn:
+    """The turn whose prompt's tokens are to be counted; `count` words the answer.
 
     Raises:
         Refused: 400, as `read`.
@@ -111,7 +111,7 @@ def read_count(body: bytes, model: str) -> Turn:
     if not messages:
         raise bad_request("a countTokens request needs contents, or a generateContentRequest with some")
     raws = [raw(message) for message in messages]
-    return Turn(model=model, messages=raws, fields=_fields(request), media=_media(messages), count=True)
+    return Turn(model=model, messages=raws, fields=_fields(request), media=_media(messages), count=count)
 
 
 def _messages(request: _Request) -> list[Message]:

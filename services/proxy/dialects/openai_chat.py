@@ -104,9 +104,6 @@ class OpenAIChat:
         """Words the reply; `turn.private` says whether the usage is wanted at the end of a stream."""
         return ChatWriter(turn.model, f"chatcmpl-{reply_id}", created, usage=bool(turn.private))
 
-    def counted(self, tokens: int) -> bytes:
-        raise NotImplementedError("chat completions has no route that counts")
-
     def error(self, error: Refused) -> bytes:
         """`{"error": {"message", "type", "param", "code"}}`."""
         kind = "server_error" if error.status >= 500 else "invalid_request_error"

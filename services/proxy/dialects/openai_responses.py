@@ -117,7 +117,7 @@ class OpenAIResponses:
             max_tokens=request.max_output_tokens,
             requested=_requested(request),
             media=conversation.media,
-            count=target.path.endswith(_COUNT),
+            count=self.counted if target.path.endswith(_COUNT) else None,
             private=_asked(request, offered),
         )
 

@@ -113,7 +113,7 @@ def test_a_failure_drops_its_tokens_and_may_be_followed_by_another_attempt() -> 
 def test_records_that_cannot_be_trusted_make_a_finished_attempt_a_failed_one(conflict: str | None) -> None:
     session = two_calls()
     if conflict is None:
-        session.records[1] = changed(session.records[1], prompt_digest="0")
+        session.records[1] = changed(session.records[1], prompt_digest="00")
     settled = conclude(end(), session.sealed(), session.records, conflict, CONFIG)
     assert (settled.outcome, settled.final, settled.trajectory) == ("FidelityError", False, None)
     assert "call 2 of session r1-a1" in settled.detail

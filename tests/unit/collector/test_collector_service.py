@@ -118,7 +118,7 @@ async def test_the_trajectory_events_say_what_was_made() -> None:
 def untrustworthy(rollout: str) -> list[Message]:
     """An attempt that ended well, but for a record that does not match its digest."""
     made = session(rollout)
-    made.records[1] = changed(made.records[1], prompt_digest="0")
+    made.records[1] = changed(made.records[1], prompt_digest="00")
     return [*made.records, made.sealed(), finished(rollout, 1)]
 
 
@@ -239,10 +239,10 @@ async def test_a_group_waits_in_the_outbox_while_the_bus_is_away() -> None:
     ("message", "cause"),
     [
         (changed(session("r1").records[0], session_id="r1-a2"), "session r1-a2"),
-        (changed(session("r1").records[0], seq=0), "calls count from 1"),
-        (finished("r1", 1, attempt=0), "attempts count from 1"),
-        (finished("r1", 1, group_size=0), "at least one rollout"),
-        (finished("r1", 1, group_id="g.1"), "group id 'g.1'"),
+        (changed(session("r1").records[0], seq=0), "Expected `int` >= 1 - at `$.seq`"),
+        (finished("r1", 1, attempt=0), "Expected `int` >= 1 - at `$.attempt`"),
+        (finished("r1", 1, group_size=0), "Expected `int` >= 1 - at `$.group_size`"),
+        (finished("r1", 1, group_id="g.1"), "at `$.group_id`"),
         (finished("r" * 119, 1), "session id"),
     ],
 )

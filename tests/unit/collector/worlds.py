@@ -33,6 +33,9 @@ from shared.store.epoch import READY
 from shared.subjects import subject_of
 from tests.unit.collector.rollouts import GROUP, RUN, Session, changed, ended
 
+UNREAD = (".group.", ".trajectory.discarded.")
+"""In subjects of what collectors publish and do not read."""
+
 
 class Store(fakeredis.FakeAsyncRedis):
     """The store's twin. Its connection breaks once, after the operation number `breaks_after` of a collector at work."""
@@ -114,11 +117,13 @@ class World:
     async def until_quiet(self) -> None:
         """Returns once every message was handled and the outbox is empty."""
         assembly = Assembly(Store(server=self.server), RUN)
-        wanted = sum(".group." not in d.subject and ".trajectory." not in d.subject for d in self.broker.kept)
-        await self.until(lambda: sum(w.bus.counts["handled"] + w.bus.counts["dead"] for w in self.workers) >= wanted)
+        await self.until(lambda: self._handled() >= sum(not any(u in d.subject for u in UNREAD) for d in self.broker.kept))
         async with asyncio.timeout(10):
             while await assembly.outbox():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
+
+    def _handled(self) -> int:
+        return sum(w.bus.counts["handled"] + w.bus.counts["dead"] for w in self.workers)
 
 
 @asynccontextmanager

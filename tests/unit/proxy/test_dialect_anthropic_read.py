@@ -104,7 +104,7 @@ def test_a_request_of_claude_code() -> None:
     ]
     assert {name: msgspec.json.decode(raw) for name, raw in turn.fields.items()} == {"tools": [OFFERED], "tool_choice": "auto"}
     assert (turn.model, turn.stream, turn.max_tokens, turn.requested) == ("m", True, 32000, {"max_tokens": 32000})
-    assert (turn.constrained, turn.media, turn.count) == (False, False, False)
+    assert (turn.constrained, turn.media, turn.count) == (False, False, None)
 
 
 def test_a_string_is_the_same_message_as_one_block() -> None:

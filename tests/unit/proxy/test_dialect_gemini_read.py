@@ -97,7 +97,7 @@ def test_a_request_of_gemini_cli() -> None:
     }
     assert turn.requested == {"temperature": 1, "top_p": 0.95, "top_k": 64, "seed": 3, "max_tokens": 100, "stop": ["END"]}
     assert (turn.model, turn.stream, turn.max_tokens) == ("gemini-2.5-pro", True, 100)
-    assert (turn.constrained, turn.media, turn.count) == (False, False, False)
+    assert (turn.constrained, turn.media, turn.count) == (False, False, None)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_replies_by_a_schema(config: dict[str, Any], form: Any) -> None:
 )
 def test_counting_takes_a_conversation_or_a_request(body: dict[str, Any]) -> None:
     turn = Gemini().read(json.dumps(body).encode(), Target("/v1beta/models/m:countTokens"))
-    assert (turn.count, len(turn.messages)) == (True, 2)
+    assert (turn.count is None, len(turn.messages)) == (False, 2)
 
 
 @pytest.mark.parametrize(

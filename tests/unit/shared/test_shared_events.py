@@ -18,7 +18,7 @@ REPO = Path(__file__).parents[3]
 def call() -> CallRecorded:
     return CallRecorded(
         run_id="run", rollout_id="r1", group_id="g", session_id="r1-a1", seq=3, api="openai.chat", model="m", prompt_len=2,
-        prompt_delta=pack_ids([1, 2]), prompt_digest="d", completion=pack_ids([3]), logprobs=pack_floats([-0.5]),
+        prompt_delta=pack_ids([1, 2]), prompt_digest="0d", completion=pack_ids([3]), logprobs=pack_floats([-0.5]),
         finish_reason="stop", weight_version_start=1, weight_version_end=1,
     )  # fmt: skip
 

@@ -177,7 +177,7 @@ class Rollouts:
         tokens = TokenCounts(sampled=sampled, trained=trained, dropped=sampled - trained, reasons=lost)
         trajectories = [trajectory(start.rollout_id, reward, version) for start, reward in rewards]
         if self.blob_gone:
-            return GroupCompleted(tokens=tokens, ref=BlobRef(key="gone", size=1, sha256="gone"), **common)
+            return GroupCompleted(tokens=tokens, ref=BlobRef(key="gone", size=1, sha256="00"), **common)
         return GroupCompleted(tokens=tokens, trajectories=trajectories, **common)
 
 

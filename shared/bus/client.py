@@ -1,0 +1,18 @@
+"""The NATS client, made deaf by nothing that a stranger publishes."""
+
+from __future__ import annotations
+
+from nats.aio.client import Client
+
+_INBOX = b"_INBOX."
+
+
+class SteadyClient(Client):
+    """nats-py's client stops reading for good at the first subject or header that it cannot decode. Here such subjects are
+    readable, if not what they were, and headers are read only of what the server sends to an inbox of ours: nobody here asks
+    for those of a published message, and a status among them would pass for the server's own word."""
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
+        readable = subject.decode(errors="replace").encode()
+        heeded = headers if subject.startswith(_INBOX) else None
+        await super()._process_msg(sid, readable, reply, data, heeded)  # type: ignore[arg-type] # None it is, without any
