@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta, Usage
 from services.proxy.errors import broken
 from shared.errors import FidelityError
+
+T = TypeVar("T")
 
 _NULL = msgspec.Raw(b"null")
 
@@ -68,8 +70,8 @@ class _Reply(msgspec.Struct, gc=False):
     error: str | dict[str, Any] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Reply)
-_logprob = attrgetter("logprob")
+_whole = msgspec.json.Decoder(_Reply)
+_events = msgspec.json.Decoder(list[_Reply])
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
@@ -90,6 +92,7 @@ class Answer:
         logprobs: natural log, one per sampled id.
         finish_reason: set by the last event with tokens.
         stop_reason: the engine's: a stop string, the id of a stop token that was asked for, None for its own stop tokens.
+        closing: of the events that came together with the end of the reply, how many come from there on.
     """
 
     prompt: bytes = b""
@@ -97,25 +100,36 @@ class Answer:
     logprobs: list[float] = field(default_factory=list)
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+    closing: int = 0
     _cached: int = 0
     _told: _Usage | None = None
     _content: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _tools: dict[int, _Tool] = field(default_factory=dict)
 
-    def add(self, data: bytes) -> Delta | None:
-        """Takes in one event's JSON; gives what it adds to the reply, if anything.
+    def add(self, events: Sequence[bytes]) -> list[Delta]:
+        """Takes in the JSON of some events; gives what they add to the reply.
+
+        They are read at once, which costs half of reading one by one.
 
         Raises:
-            Refused: the engine reported an error inside the stream.
-            FidelityError: the event cannot be read.
+            Refused: the engine reported an error inside the stream; what came before it counts.
+            FidelityError: one of them cannot be read.
         """
-        delta = None
-        for choice in self._read(data).choices:
-            if choice.delta is not None:
-                delta = self._add_delta(choice.delta)
-            self._add_tokens(choice)
-        return delta
+        replies = _read(_events, b"[" + b",".join(events) + b"]")
+        if len(replies) != len(events):
+            raise FidelityError("an event of the engine is no JSON object")
+        deltas = []
+        for at, reply in enumerate(replies):
+            if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
+                self._add_facts(reply)
+            for choice in reply.choices:
+                if choice.delta is not None and (delta := self._add_delta(choice.delta)) is not None:
+                    deltas.append(delta)
+                self._add_tokens(choice)
+                if choice.finish_reason is not None and not self.closing:
+                    self.closing = len(events) - at
+        return deltas
 
     def add_whole(self, body: bytes) -> None:
         """Takes in a reply that was not streamed.
@@ -123,7 +137,9 @@ class Answer:
         Raises:
             Refused, FidelityError: as `add`; also when the reply is not finished.
         """
-        for choice in self._read(body).choices:
+        reply = _read(_whole, body)
+        self._add_facts(reply)
+        for choice in reply.choices:
             message = choice.message or _Message()
             for index, call in enumerate(message.tool_calls or ()):
                 call.index = index
@@ -134,11 +150,12 @@ class Answer:
 
     @property
     def reply(self) -> Reply:
-        """The reply as far as it has come. Tokens are counted where their ids are known; else the engine's counts hold."""
+        """The reply as far as it has come. Sampled tokens are counted where their ids are known, else by the engine."""
         calls = [ToolCall(t.id, t.name, "".join(t.arguments)) for _, t in sorted(self._tools.items())]
-        usage = Usage(self.prompt_length, len(self.completion), self._cached)
-        if not self.prompt and self._told is not None:
-            usage = Usage(self._told.prompt_tokens or 0, self._told.completion_tokens or 0, self._cached)
+        told = self._told or _Usage()
+        prompt = self.prompt_length if told.prompt_tokens is None else told.prompt_tokens
+        completion = len(self.completion) if self.prompt else told.completion_tokens or 0
+        usage = Usage(prompt, completion, self._cached)
         stopped = self.stop_reason if isinstance(self.stop_reason, str) else None
         return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage, stopped)
 
@@ -160,15 +177,6 @@ class Answer:
         if self.logprobs and not (isfinite(sum(self.logprobs)) and min(self.logprobs) > _LOWEST):
             raise FidelityError("the engine gave a log-prob that is not finite")
 
-    def _read(self, data: bytes) -> _Reply:
-        try:
-            reply = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-            raise FidelityError(f"the engine's reply cannot be read: {e}") from None
-        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few events have any
-            self._add_facts(reply)
-        return reply
-
     def _add_facts(self, reply: _Reply) -> None:
         if reply.error is not None:
             raise broken(error_words(reply.error))
@@ -182,8 +190,9 @@ class Answer:
     def _add_tokens(self, choice: _Choice) -> None:
         if choice.token_ids:
             self.completion.extend(choice.token_ids)
-        if choice.logprobs is not None and choice.logprobs.content:
-            self.logprobs.extend(map(_logprob, choice.logprobs.content))
+        if choice.logprobs is not None:
+            for token in choice.logprobs.content or ():
+                self.logprobs.append(token.logprob)
         if choice.finish_reason is not None:
             self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
 
@@ -206,6 +215,13 @@ class Answer:
         call.name += function.name or ""
         call.arguments.append(function.arguments or "")
         return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
+
+
+def _read(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise FidelityError(f"the engine's reply cannot be read: {e}") from None
 
 
 def error_words(error: str | dict[str, Any]) -> str:
