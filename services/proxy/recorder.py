@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -23,7 +24,7 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, pack_floats, pack_ids, unpack_ids
+from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
 
@@ -63,16 +64,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """The prompt's ids as they are recorded: what follows the parent's, of how many."""
+    """The prompt's ids as they are recorded: what follows the parent's, of how many, and the running hash over all of them."""
 
     parent: Known | None
     delta: bytes
     json: bytes
     length: int
-    digest: str
+    digest: blake2b
 
 
-_NO_IDS = _Ids(None, b"", b"", 0, digest_packed(b""))
+_NO_IDS = _Ids(None, b"", b"", 0, digester())
 
 
 class Recorder:
@@ -126,9 +127,7 @@ class Recorder:
         return msgspec.structs.replace(message, messages=messages, media=media)
 
     def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:
-        session, before = call.session, call.session.size
-        digest = session.digest(ids.parent.seq if ids.parent else None)
-        digest.update(ids.delta)
+        digest = ids.digest.copy()
         digest.update(completion)
         json = b",".join(filter(None, (ids.json, ids_json(completion))))
         known = Known(
@@ -136,8 +135,8 @@ class Recorder:
             ids.delta + completion, json, digest, stop,
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
-        session.add(known, path)
-        self._book.grew(call.begun.session_id, session.size - before)
+        call.session.add(known, path)
+        self._book.grew(call.begun.session_id)
 
     def _message(
         self,
@@ -171,7 +170,7 @@ class Recorder:
             parent_len=ids.parent.length if ids.parent else 0,
             prompt_len=ids.length,
             prompt_delta=ids.delta,
-            prompt_digest=ids.digest,
+            prompt_digest=ids.digest.hexdigest(),
             spliced=bool(prompt.spliced),
             fork=_fork(prompt, ids.parent) if self._exact else prompt.fork,
             messages=call.turn.messages[prompt.kept :],
@@ -215,7 +214,7 @@ def _resolve(call: Call) -> _Ids:
             return _delta(call, wanted, answer.prompt[len(head) : -1])
     found = session.lineage.parent(prompt := _pack(_read_ids(answer.prompt)))
     if found is None:
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt))
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digester(prompt))
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
 
@@ -231,7 +230,7 @@ def _delta(call: Call, parent: Known, json: bytes) -> _Ids:
     ids = _pack(_read_ids(b"[" + json + b"]"))
     digest = call.session.digest(parent.seq)
     digest.update(ids)
-    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest.hexdigest())
+    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest)
 
 
 def _read_ids(json: bytes) -> list[int]:
