@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta, Usage
 from services.proxy.errors import broken
 from shared.errors import FidelityError
-
-T = TypeVar("T")
 
 _NULL = msgspec.Raw(b"null")
 
@@ -70,8 +68,9 @@ class _Reply(msgspec.Struct, gc=False):
     error: str | dict[str, Any] | None = None
 
 
-_whole = msgspec.json.Decoder(_Reply)
-_events = msgspec.json.Decoder(list[_Reply])
+_decode = msgspec.json.Decoder(_Reply).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_PROMPT = b'"prompt_token_ids":['  # in a string of JSON, its quotes would be escaped
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
@@ -110,25 +109,21 @@ class Answer:
     def add(self, events: Sequence[bytes]) -> list[Delta]:
         """Takes in the JSON of some events; gives what they add to the reply.
 
-        They are read at once, which costs half of reading one by one.
-
         Raises:
             Refused: the engine reported an error inside the stream; what came before it counts.
             FidelityError: one of them cannot be read.
         """
-        replies = _read(_events, b"[" + b",".join(events) + b"]")
-        if len(replies) != len(events):
-            raise FidelityError("an event of the engine is no JSON object")
         deltas = []
-        for at, reply in enumerate(replies):
-            if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
-                self._add_facts(reply)
-            for choice in reply.choices:
-                if choice.delta is not None and (delta := self._add_delta(choice.delta)) is not None:
-                    deltas.append(delta)
-                self._add_tokens(choice)
-                if choice.finish_reason is not None and not self.closing:
-                    self.closing = len(events) - at
+        try:
+            for at, data in enumerate(events):
+                for choice in self._read(data).choices:
+                    if choice.delta is not None and (delta := self._add_delta(choice.delta)) is not None:
+                        deltas.append(delta)
+                    self._add_tokens(choice)
+                    if choice.finish_reason is not None and not self.closing:
+                        self.closing = len(events) - at
+        except _UNREADABLE as e:
+            raise _unreadable(e) from None
         return deltas
 
     def add_whole(self, body: bytes) -> None:
@@ -137,9 +132,11 @@ class Answer:
         Raises:
             Refused, FidelityError: as `add`; also when the reply is not finished.
         """
-        reply = _read(_whole, body)
-        self._add_facts(reply)
-        for choice in reply.choices:
+        try:
+            choices = self._read(body).choices
+        except _UNREADABLE as e:
+            raise _unreadable(e) from None
+        for choice in choices:
             message = choice.message or _Message()
             for index, call in enumerate(message.tool_calls or ()):
                 call.index = index
@@ -177,6 +174,17 @@ class Answer:
         if self.logprobs and not (isfinite(sum(self.logprobs)) and min(self.logprobs) > _LOWEST):
             raise FidelityError("the engine gave a log-prob that is not finite")
 
+    def _read(self, data: bytes) -> _Reply:
+        if not self.prompt and (at := data.find(_PROMPT)) >= 0:  # to read over its numbers would cost as much as all the rest
+            start = at + len(_PROMPT) - 1
+            end = data.find(b"]", start) + 1
+            self.prompt = data[start:end]
+            data = data[:start] + b"null" + data[end:]
+        reply = _decode(data)
+        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
+            self._add_facts(reply)
+        return reply
+
     def _add_facts(self, reply: _Reply) -> None:
         if reply.error is not None:
             raise broken(error_words(reply.error))
@@ -200,7 +208,7 @@ class Answer:
         if message.content:
             self._content.append(message.content)
         if not (message.reasoning or message.reasoning_content or message.tool_calls):  # nearly always
-            return Delta(content=message.content) if message.content else None
+            return Delta("", message.content) if message.content else None
         if thought := message.reasoning or message.reasoning_content or "":
             self._reasoning.append(thought)
         tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()
@@ -217,11 +225,8 @@ class Answer:
         return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
 
 
-def _read(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise FidelityError(f"the engine's reply cannot be read: {e}") from None
+def _unreadable(error: Exception) -> FidelityError:
+    return FidelityError(f"the engine's reply cannot be read: {error}")
 
 
 def error_words(error: str | dict[str, Any]) -> str:

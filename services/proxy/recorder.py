@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
+import orjson
 
 from services.proxy import paths
 from services.proxy.answer import Answer
@@ -30,7 +31,6 @@ from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
 _NO_TOOLS = msgspec.Raw(b"null")
-_ids = msgspec.json.Decoder(list[int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Recorder:
     def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:
         digest = ids.digest.copy()
         digest.update(completion)
-        json = b",".join(filter(None, (ids.json, ids_json(completion))))
+        json = b",".join(filter(None, (ids.json, orjson.dumps(call.answer.completion)[1:-1] if completion else b"")))
         known = Known(
             call.begun.seq, ids.parent.seq if ids.parent else None, ids.length + len(completion) // 4,
             ids.delta + completion, json, digest, stop,
@@ -212,7 +212,7 @@ def _resolve(call: Call) -> _Ids:
         head = b"[" + session.full_json(wanted.seq) + b","
         if answer.prompt.startswith(head):  # without blanks, equal ids are equal text
             return _delta(call, wanted, answer.prompt[len(head) : -1])
-    found = session.lineage.parent(prompt := _pack(_read_ids(answer.prompt)))
+    found = session.lineage.parent(prompt := _read_ids(answer.prompt))
     if found is None:
         return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digester(prompt))
     parent = session.calls[found.seq]
@@ -227,16 +227,17 @@ def _fork(prompt: Prompt, parent: Known | None) -> str:
 
 
 def _delta(call: Call, parent: Known, json: bytes) -> _Ids:
-    ids = _pack(_read_ids(b"[" + json + b"]"))
+    ids = _read_ids(b"[" + json + b"]")
     digest = call.session.digest(parent.seq)
     digest.update(ids)
     return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest)
 
 
-def _read_ids(json: bytes) -> list[int]:
+def _read_ids(json: bytes) -> bytes:
+    """Packed ids from a JSON array."""
     try:
-        return _ids.decode(json)
-    except msgspec.DecodeError as e:
+        return pack_ids(orjson.loads(json))
+    except (ValueError, TypeError, OverflowError) as e:
         raise FidelityError(f"the engine's prompt_token_ids cannot be read: {e}") from None
 
 

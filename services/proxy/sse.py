@@ -8,6 +8,7 @@ _BLANKS = (b"\n\n", b"\n\r\n")
 _END = re.compile(rb"\n\r?\n")
 _DATA = b"data:"
 _DONE = b"[DONE]"
+_LF, _CR = b"\n\r"  # numbers: in a search for bytes, Python first makes and drops an error
 
 
 class SseSplitter:
@@ -39,7 +40,7 @@ def data_of(events: bytes) -> list[bytes]:
     """The data of whole events: of each one its data lines, joined. Those without are left out, as is the marker that ends
     OpenAI's streams."""
     found = events[len(_DATA) + 1 : -2].split(b"\n\ndata: ")  # nearly always every event is one line of data
-    if not events.startswith(b"data: ") or b"\r" in events or any([b"\n" in data for data in found]):
+    if not events.startswith(b"data: ") or _CR in events or any([_LF in data for data in found]):
         found = [_data(event) for event in _END.split(events)]
     return [data for data in found if data and data != _DONE]
 

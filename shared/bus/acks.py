@@ -85,14 +85,13 @@ class Acks:
     async def _connected(self, timeout_s: float) -> Wire:
         if self._closed:
             raise nats.errors.ConnectionClosedError
-        async with self._connecting:
-            if self._wire is None or self._wire.lost:
-                try:
-                    async with asyncio.timeout(timeout_s):
-                        self._wire = await self._connect()
-                except (OSError, TimeoutError):  # the former for whatever a network can say
-                    raise nats.errors.NoServersError from None
-            return self._wire
+        try:
+            async with asyncio.timeout(timeout_s), self._connecting:
+                if self._wire is None or self._wire.lost:
+                    self._wire = await self._connect()
+                return self._wire
+        except (OSError, TimeoutError):  # the former for whatever a network can say
+            raise nats.errors.NoServersError from None
 
     async def _connect(self) -> Wire:
         loop = asyncio.get_running_loop()

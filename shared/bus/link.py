@@ -32,7 +32,7 @@ RECONNECT_S = 0.2
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5  # between two tries of a request; the pause doubles
 
 
-_FINAL = (BadRequestError, NotFoundError, nats.errors.ConnectionClosedError)
+_FINAL = (BadRequestError, NotFoundError)
 """Errors that trying again does not help."""
 
 
@@ -80,26 +80,27 @@ class Link:
         self.acks.close()
 
     async def retried(self, what: str, attempt: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Makes a request again until it is answered or `timeout_s` is over.
+        """Makes a request again until it is answered; none is made when `timeout_s` is over.
 
         Raises:
             BusUnavailable: it was not answered, or the connection is closed.
             BadRequestError, NotFoundError: the server's last word.
         """
-        pause_s = _PAUSE_S
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                while True:
-                    try:
-                        return await attempt()
-                    except nats.errors.Error as e:
-                        if isinstance(e, _FINAL):
-                            raise
-                        await self._on_error(e)
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        except (TimeoutError, nats.errors.ConnectionClosedError):
-            raise self._unavailable(what) from None
+        clock, pause_s = asyncio.get_running_loop().time, _PAUSE_S
+        until = clock() + self._config.timeout_s
+        while True:
+            try:
+                return await attempt()
+            except nats.errors.ConnectionClosedError:
+                raise self._unavailable(what) from None
+            except nats.errors.Error as e:
+                if isinstance(e, _FINAL):
+                    raise
+                await self._on_error(e)
+            if (left_s := until - clock()) <= 0:
+                raise self._unavailable(what)
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _ensure(self, stream: Stream) -> None:
         config = api.StreamConfig(
