@@ -14,7 +14,7 @@ import orjson
 
 from services.proxy import paths as message_paths
 from shared.events import CallRecorded
-from shared.lineage import Lineage
+from shared.lineage import Lineage, Mark
 from shared.packing import digester, unpack_ids
 
 KNOWN_SESSIONS = 4096
@@ -97,13 +97,13 @@ class Session:
         """Whether there are calls with lower numbers that this proxy has not heard of."""
         return self._through < before - 1
 
-    def add(self, call: Known, path: bytes) -> None:
-        """Makes a recorded call known."""
+    def add(self, call: Known, path: bytes, mark: Mark | None = None) -> None:
+        """Makes a recorded call known; `mark` as for `Lineage.add`."""
         self.calls[call.seq] = call
         self.ends[call.seq] = path
         self.nodes.add(path)
         self.paths[path] = max(call.seq, self.paths.get(path, 0))
-        self.lineage.add(call.seq, self.full(call.seq), call.parent)
+        self.lineage.add(call.seq, self.full(call.seq), call.parent, mark)
         self.size += len(call.ids) + len(call.json) + _CALL_BYTES
 
     def full(self, seq: int) -> bytes:

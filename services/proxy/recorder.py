@@ -25,6 +25,7 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
+from shared.lineage import Mark
 from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
@@ -64,13 +65,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """The prompt's ids as they are recorded: what follows the parent's, of how many, and the running hash over all of them."""
+    """The prompt's ids as they are recorded: what follows the parent's, of how many, and hashes over all of them."""
 
     parent: Known | None
     delta: bytes
     json: bytes
     length: int
     digest: blake2b
+    mark: Mark | None = None
 
 
 _NO_IDS = _Ids(None, b"", b"", 0, digester())
@@ -135,7 +137,7 @@ class Recorder:
             ids.delta + completion, json, digest, stop,
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
-        call.session.add(known, path)
+        call.session.add(known, path, ids.mark)
         self._book.grew(call.begun.session_id)
 
     def _message(
@@ -212,9 +214,11 @@ def _resolve(call: Call) -> _Ids:
         head = b"[" + session.full_json(wanted.seq) + b","
         if answer.prompt.startswith(head):  # without blanks, equal ids are equal text
             return _delta(call, wanted, answer.prompt[len(head) : -1])
-    found = session.lineage.parent(prompt := _read_ids(answer.prompt))
+    found, mark = session.lineage.look_up(prompt := _read_ids(answer.prompt))
     if found is None:
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digester(prompt))
+        digest = mark.state.copy()
+        digest.update(memoryview(prompt)[mark.end :])
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest, mark)
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
 
