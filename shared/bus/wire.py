@@ -92,6 +92,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Hangs up."""
+        self.lost = True
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
