@@ -99,7 +99,8 @@ class Door(asyncio.Protocol):
         self.resume_writing()
         for client in self._requests:
             client.lose()
-        del self._parser  # it knows this object
+        self._requests.clear()
+        del self._parser  # these two know this object
 
     def pause_writing(self) -> None:
         self._full = self._loop.create_future()
@@ -153,6 +154,7 @@ class Door(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._coming is not None:
             self._coming.complete()
+            self._coming = None
 
     def _request(self) -> Client:
         parser, url = self._parser, parse_url(self._url)
