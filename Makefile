@@ -18,7 +18,7 @@ help: ## list what there is
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
 
-demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=10 ARGS="--set a.b=c")
+demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and tests, with real engines and servers
@@ -29,8 +29,8 @@ test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests w
 	@$(BIN)/python -m pytest -m harness
 	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
-test-fast: setup ## unit tests that start nothing, under a minute
-	@$(BIN)/python -m pytest tests/unit -m "not real and not slow" --hypothesis-profile=fast
+test-fast: setup ## unit tests that start nothing, on all cores, under a minute
+	@$(BIN)/python -m pytest tests/unit -n auto --dist loadfile -m "not real and not slow" --hypothesis-profile=fast
 
 conformance: MODE = splice
 conformance: setup ## real harness programs through every scene (HARNESS=codex,pi SCENE=plain MODE=splice ARGS=--docs)

@@ -79,7 +79,8 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
         case "collector":
             from services.collector.service import CollectorService
 
-            return CollectorService(config, bus, Assembly(store, run, ttl), Blobs(store, run, ttl))
+            assembly, blobs = Assembly(store, run, ttl), Blobs(store, run, ttl)
+            return CollectorService(config, bus, assembly, blobs, run_folder(config))
         case "trainer":
             from services.trainer.service import TrainerService
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared.errors import ForgeError
+from services.dev import looking
+from services.dev.options import ConfigFile, Root, Sets, fail, failing, finish
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -40,10 +39,7 @@ session_app = typer.Typer(
 )
 app.add_typer(session_app, name="session")
 
-ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; repeatable.")]
 HarnessDir = Annotated[str, typer.Option("--dir", help="Folder with adapters of your own.")]
-Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")]
 RunId = Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="$OPENFORGE_SESSION of `session create`.")]
 
@@ -56,7 +52,7 @@ def run(config: ConfigFile, sets: Sets = None) -> None:
     """
     from services.dev.run import train
 
-    _finish(train(_config(config, sets)))
+    finish(train(_config(config, sets)))
 
 
 @app.command()
@@ -67,7 +63,7 @@ def dev(config: ConfigFile, sets: Sets = None) -> None:
     """
     from services.dev.run import develop
 
-    _finish(develop(_config(config, sets)))
+    finish(develop(_config(config, sets)))
 
 
 @app.command()
@@ -80,12 +76,10 @@ def serve(
     from shared.config import load_config
 
     if service not in SERVICES:
-        _fail(f"unknown service {service!r}; there are: {', '.join(SERVICES)}")
+        fail(f"unknown service {service!r}; there are: {', '.join(SERVICES)}")
     name: ServiceName = service
-    try:
+    with failing():
         main(name, load_config(config))
-    except ForgeError as e:
-        _fail(str(e))
 
 
 @app.command()
@@ -104,7 +98,7 @@ def rollout(
     from services.dev.rollout import Wish
     from services.dev.rollout import rollout as run_rollout
 
-    _finish(run_rollout(_config(config, sets) if config else None, root, Wish(task_dir, harness, count)))
+    finish(run_rollout(_config(config, sets) if config else None, root, Wish(task_dir, harness, count)))
 
 
 @app.command()
@@ -123,7 +117,7 @@ def tap(
     """
     from services.dev.tap import tap as run_tap
 
-    _finish(run_tap(root, run_id, pattern, rollout_id, json_lines))
+    finish(run_tap(root, run_id, pattern, rollout_id, json_lines))
 
 
 @app.command()
@@ -136,10 +130,8 @@ def check(
     from services.dev.check import print_check
     from shared.config import resolve
 
-    try:
+    with failing():
         code = print_check(resolve(config, sets or []), as_json)
-    except ForgeError as e:
-        _fail(str(e))
     raise typer.Exit(code)
 
 
@@ -153,6 +145,10 @@ def doctor() -> None:
     raise typer.Exit(report(Console()))
 
 
+for verb in looking.VERBS:
+    app.command()(verb)
+
+
 @harness_app.command("install")
 def harness_install(names: Annotated[list[str], typer.Argument(metavar="NAME...")], folder: HarnessDir = "") -> None:
     """Install programs, pinned, each in a folder of its own under $OPENFORGE_CACHE (~/.cache/openforge).
@@ -161,10 +157,8 @@ def harness_install(names: Annotated[list[str], typer.Argument(metavar="NAME..."
     """
     from services.dev.harness import install_harnesses
 
-    try:
+    with failing(OSError):
         install_harnesses(names, folder)
-    except (ForgeError, OSError) as e:
-        _fail(str(e))
 
 
 @harness_app.command("list")
@@ -174,10 +168,8 @@ def harness_list(folder: HarnessDir = "") -> None:
 
     from services.dev.harness import list_harnesses
 
-    try:
+    with failing():
         list_harnesses(folder, Console())
-    except ForgeError as e:
-        _fail(str(e))
 
 
 @session_app.command("create")
@@ -199,7 +191,7 @@ def session_create(
     from services.proxy.own_bodies import Wanted
 
     wanted = Wanted(rollout_id=rollout_id, group_id=group, group_size=group_size, task=task, harness=harness)
-    _finish(create(root, run_id, wanted, as_json=as_json))
+    finish(create(root, run_id, wanted, as_json=as_json))
 
 
 @session_app.command("reward", context_settings={"ignore_unknown_options": True})
@@ -215,7 +207,7 @@ def session_reward(
     """
     from services.dev.session import reward
 
-    _finish(reward(root, run_id, session_id, value))
+    finish(reward(root, run_id, session_id, value))
 
 
 @session_app.command("end")
@@ -226,7 +218,7 @@ def session_end(session_id: SessionId, run_id: RunId = "", root: Root = Path("ru
     """
     from services.dev.session import end
 
-    _finish(end(root, run_id, session_id))
+    finish(end(root, run_id, session_id))
 
 
 def main() -> None:
@@ -237,25 +229,8 @@ def main() -> None:
 def _config(file: Path, sets: list[str] | None) -> Config:
     from shared.config import resolve
 
-    try:
+    with failing():
         return resolve(file, sets or []).config
-    except ForgeError as e:
-        _fail(str(e))
-
-
-def _finish(work: Coroutine[Any, Any, int]) -> None:
-    import asyncio
-
-    try:
-        code = asyncio.run(work)
-    except ForgeError as e:
-        _fail(str(e))
-    raise typer.Exit(code)
-
-
-def _fail(message: str) -> NoReturn:
-    sys.stderr.write(f"openforge: {message}\n")
-    raise typer.Exit(2)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ class StoreUnavailable(ForgeError):
     """The store did not answer within the time that was set."""
 
 
+class StoreWiped(StoreUnavailable):
+    """The store lost the state that it held."""
+
+
 class EngineError(ForgeError):
     """The inference engine refused, failed or did not answer."""
 
@@ -54,6 +58,10 @@ class VerifierError(ForgeError):
 
 class FidelityError(ForgeError):
     """Records of a rollout are missing, doubled or contradict each other."""
+
+
+class ArchiveError(ForgeError):
+    """An archive that is missing, incomplete or damaged, or something that is not in it."""
 
 
 class AgentTimeout(ForgeError):

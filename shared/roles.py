@@ -16,7 +16,7 @@ class RoleRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Regular expressions are searched for, not matched whole.
 
     Attributes:
-        role: `sub` (a subagent's conversation), `aux` (titles, summaries, reviews) or `judge`.
+        role: `sub` (a subagent's conversation), `summary` (the history is compacted), `aux` (titles, reviews) or `judge`.
         header: this request header is present (lower case).
         header_matches: each of these headers is present, and its value fits the regular expression.
         system: the system text fits this regular expression.
@@ -25,7 +25,7 @@ class RoleRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model: the model name that was asked for fits this regular expression.
     """
 
-    role: Literal["sub", "aux", "judge"]
+    role: Literal["sub", "summary", "aux", "judge"]
     header: str = ""
     header_matches: dict[str, str] = {}
     system: str = ""

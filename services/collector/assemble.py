@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.collector.calls import restore, sampled
+from services.collector.calls import fates, restore
 from services.collector.merge import link, reasons, rows
 from services.collector.tokens import count
 from shared.errors import FidelityError
@@ -60,11 +60,11 @@ def assemble(records: Sequence[CallRecorded], sealed: SessionSealed, *, max_row_
     cut = {*sealed.cut, *(c.seq for c in usable if c.record.delivery == "cut")}
     parents = link(usable, cut)
     untrained = reasons(usable, parents, cut, max_row_tokens)
-    fates = {**untrained, **{c.seq: "lost" for c in calls if c.seq in unusable(sealed)}}
+    why_not = {**untrained, **{c.seq: "lost" for c in calls if c.seq in unusable(sealed)}}
     return Assembled(
         rows=rows(usable, parents, trained={c.seq for c in usable if c.record.completion} - untrained.keys()),
-        tokens=count((sampled(c.record), fates.get(c.seq)) for c in calls),
-        untrained={why: sorted(seq for seq, fate in fates.items() if fate == why) for why in sorted(set(fates.values()))},
+        tokens=count(fates(records, why_not, None)),
+        untrained={why: sorted(seq for seq, w in why_not.items() if w == why) for why in sorted(set(why_not.values()))},
         calls=len(usable),
         min_version=min((c.record.weight_version_start for c in usable), default=0),
         max_version=max((c.record.weight_version_end for c in usable), default=0),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from services.collector.assemble import Assembled, assemble, unusable
-from services.collector.calls import sampled
+from services.collector.calls import fates
 from services.collector.tokens import count, untrain
 from shared.config import CollectorConfig
 from shared.errors import FidelityError
@@ -80,11 +80,21 @@ def conclude(
         return _without_vote("timed_out" if timed_out else "FidelityError", str(e), sealed, records, final=timed_out)
 
 
+def too_late(settled: Settled) -> Settled:
+    """The same attempt, settled when its group was closed already."""
+    return Settled(
+        outcome="late",
+        final=True,
+        tokens=untrain(settled.tokens, "late"),
+        detail=f"its group was closed before this attempt ({settled.outcome}) was complete",
+    )
+
+
 def _without_vote(
     reason: str, detail: str, sealed: SessionSealed | None, records: Sequence[CallRecorded], *, final: bool = False
 ) -> Settled:
-    lost = unusable(sealed) if sealed else set()
-    tokens = count((sampled(r), "lost" if r.seq in lost else reason) for r in records)
+    lost = dict.fromkeys(unusable(sealed) if sealed else (), "lost")
+    tokens = count(fates(records, lost, reason))
     return Settled(outcome=reason, final=final, tokens=tokens, detail=detail)
 
 
@@ -114,7 +124,7 @@ def _reward(outcome: Ended, config: CollectorConfig) -> float | None:
     """Evaluation scores every state that was verified; in training, the policy decides on rollouts that ran out of time."""
     if isinstance(outcome, RolloutFinished) or outcome.purpose == "eval":
         return outcome.reward
-    return {"discard": None, "zero": 0.0, "mask": outcome.reward}[config.timeout_policy]
+    return {"discard": None, "zero": 0.0, "mask": outcome.reward, "keep_prefix": outcome.reward}[config.timeout_policy]
 
 
 def _trained_part(outcome: Ended, assembled: Assembled, config: CollectorConfig) -> tuple[list[Row], TokenCounts]:

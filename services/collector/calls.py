@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
@@ -13,6 +13,13 @@ from shared.packing import digester, unpack_floats
 
 ID_BYTES = 4
 """Bytes of one packed token id, and of one packed log-probability."""
+
+REPLAY_GAP = 1e-3
+"""Largest difference (nats) between the log-probs of a constrained reply and those without the constraint at which they count
+as the policy's own."""
+
+REPLAY = "replay"
+"""Reason of the one token that the engine samples to score a reply again; nobody sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +47,34 @@ class Call:
         return self.full[: self.record.prompt_len * ID_BYTES]
 
     @property
+    def free(self) -> bool:
+        """Its log-probs are the policy's own: no grammar and no forced tool took part, or they made no difference."""
+        gap = self.record.replay_gap
+        return not self.record.constrained or (gap is not None and gap <= REPLAY_GAP)
+
+    @property
     def trainable(self) -> bool:
-        """Its tokens are the policy's own choice on the task: not a helper's call, not sampled under a grammar."""
-        return self.record.role in ("main", "sub") and not self.record.constrained
+        """Its tokens are the policy's own choice on the task: not a helper's call, not forced by a grammar."""
+        return self.record.role in ("main", "sub", "summary") and self.free
 
 
 def sampled(record: CallRecorded) -> int:
     """Tokens that were sampled for a call."""
     return len(record.completion) // ID_BYTES
+
+
+def fates(records: Iterable[CallRecorded], reasons: Mapping[int, str], rest: str | None) -> Iterator[tuple[int, str | None]]:
+    """(sampled tokens, reason why they are not trained or None) of calls, for `tokens.count`.
+
+    Args:
+        records: of the calls.
+        reasons: by call number.
+        rest: the reason of all other calls.
+    """
+    for record in records:
+        yield sampled(record), reasons.get(record.seq, rest)
+        if record.replay_gap is not None:
+            yield 1, REPLAY
 
 
 def restore(records: Iterable[CallRecorded]) -> list[Call]:

@@ -11,6 +11,7 @@ import msgspec
 
 from services.collector.attempt import Settled
 from services.collector.tokens import total, untrain
+from shared.config import CollectorConfig
 from shared.events import GroupCompleted, GroupDiscarded, Purpose, TokenCounts, Trajectory
 
 NO_VARIANCE = 1e-6
@@ -74,15 +75,20 @@ def read_slots(settled: Mapping[tuple[str, int], bytes]) -> dict[str, Slot]:
     return dict(slots)
 
 
+def needed(size: int, config: CollectorConfig) -> int:
+    """Rollouts with a reward that a group of so many needs to be trained on."""
+    return size if config.strict else config.min_group or max(2, ceil(size / 2))
+
+
 def decide(
-    info: GroupInfo, slots: Mapping[str, Slot], *, strict: bool, overdue: bool = False
+    info: GroupInfo, slots: Mapping[str, Slot], config: CollectorConfig, *, overdue: bool = False
 ) -> GroupCompleted | GroupDiscarded | None:
     """The message that closes a group, or None while it is to stay open.
 
     Args:
         info: the group.
         slots: its rollouts as far as known, by rollout id.
-        strict: train only on a group all of whose rollouts have a vote.
+        config: how many votes it needs.
         overdue: close it now, with what is there.
     """
     absent = info.size - sum(slot.final for slot in slots.values())
@@ -91,7 +97,7 @@ def decide(
     votes = [v for _, slot in sorted(slots.items()) if (v := slot.vote)]
     tokens = total(slot.tokens for slot in slots.values())
     outcomes = _outcomes(info, slots.values())
-    if info.purpose == "train" and (refusal := _refusal(info, votes, strict, overdue and absent > 0)):
+    if info.purpose == "train" and (refusal := _refusal(votes, info.size, needed(info.size, config), overdue and absent > 0)):
         reason, detail = refusal
         return GroupDiscarded(
             run_id=info.run_id, group_id=info.group_id, purpose=info.purpose, task=info.task,
@@ -103,13 +109,10 @@ def decide(
     )  # fmt: skip
 
 
-def _refusal(info: GroupInfo, votes: Sequence[Trajectory], strict: bool, cut_short: bool) -> tuple[str, str] | None:
-    need = info.size if strict else max(2, ceil(info.size / 2))
+def _refusal(votes: Sequence[Trajectory], size: int, need: int, cut_short: bool) -> tuple[str, str] | None:
     if len(votes) < need:
-        return (
-            "deadline" if cut_short else "too_few",
-            f"{len(votes)} of {info.size} rollouts have a reward to train on; {need} are needed",
-        )
+        detail = f"{len(votes)} of {size} rollouts have a reward to train on; {need} are needed"
+        return "deadline" if cut_short else "too_few", detail
     rewards = [v.reward for v in votes]
     if max(rewards) - min(rewards) <= NO_VARIANCE * (1 + max(map(abs, rewards))):
         return "no_variance", f"all {len(votes)} rewards are {rewards[0]:g}"

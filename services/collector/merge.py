@@ -49,20 +49,17 @@ def reasons(calls: Sequence[Call], parents: Parents, cut: Collection[int], max_t
         max_tokens: longest prompt and completion together.
     """
     extended = {p for p in parents.values() if p is not None}
-    kept: set[int] = set()
-    for twins in _twins(calls):
-        last = max(twins, key=lambda c: (_fitness(c, cut), c.seq))
-        kept |= {c.seq for c in twins} & extended or {last.seq}
+    passed_over = _passed_over(calls, extended, cut)
     found = {}
     for call in calls:
         if call.record.role in ("aux", "judge"):
             found[call.seq] = "aux"
-        elif call.record.constrained:
+        elif not call.free:
             found[call.seq] = "constrained"
         elif call.seq in cut and call.seq not in extended:
             found[call.seq] = "cut"
-        elif call.seq not in kept:
-            found[call.seq] = "superseded"
+        elif call.seq in passed_over:
+            found[call.seq] = passed_over[call.seq]
         elif len(call.full) > max_tokens * ID_BYTES:
             found[call.seq] = "overlong"
     return found
@@ -87,10 +84,25 @@ def _fitness(call: Call, cut: Collection[int]) -> tuple[bool, bool]:
     return call.trainable, call.seq not in cut
 
 
-def _twins(calls: Sequence[Call]) -> Iterator[list[Call]]:
-    by_prompt: defaultdict[str, list[Call]] = defaultdict(list)
+def _passed_over(calls: Sequence[Call], extended: Collection[int], cut: Collection[int]) -> dict[int, str]:
+    """Calls that were asked again with the very same prompt, and are not the ones that the harness went on from.
+
+    Where it went on from none, the one that was delivered counts; of several that were, none is known to count.
+    """
+    found: dict[int, str] = {}
+    for twins in _twins(calls):
+        delivered = [seq for seq in twins if seq not in cut]
+        kept = [seq for seq in twins if seq in extended] or (delivered if len(delivered) == 1 else [])
+        found |= {seq: "superseded" if kept else "unresolved" for seq in twins if seq not in kept}
+    return found
+
+
+def _twins(calls: Sequence[Call]) -> Iterator[list[int]]:
+    """Numbers of the calls that could be trained and have one and the same prompt."""
+    by_prompt: defaultdict[str, list[int]] = defaultdict(list)
     for call in calls:
-        by_prompt[call.record.prompt_digest].append(call)
+        if call.trainable:
+            by_prompt[call.record.prompt_digest].append(call.seq)
     yield from by_prompt.values()
 
 

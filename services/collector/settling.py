@@ -8,9 +8,10 @@ import time
 import msgspec
 
 from services.collector.assemble import missing
-from services.collector.attempt import Settled, conclude
+from services.collector.attempt import Settled, conclude, too_late
 from shared.bus import Bus
 from shared.config import CollectorConfig
+from shared.errors import StoreWiped
 from shared.events import (
     CallRecorded,
     RolloutFailed,
@@ -46,17 +47,21 @@ class Settling:
             return False
         if await self._assembly.is_settled(about.group_id, about.rollout_id, about.attempt):
             return True
-        if await self._assembly.is_closed(about.group_id):
-            log.warning("attempt %s is complete only after its group %s was closed", session, about.group_id)
-            return False
         began = time.perf_counter()
         settled = await self._conclude(session)
         log.info("attempt %s: %s, %.1f ms", session, settled.outcome, (time.perf_counter() - began) * 1e3)
+        if not await self._assembly.is_closed(about.group_id) and await self._note(about, session, settled):
+            return True
+        log.warning("attempt %s is complete only after its group %s was closed", session, about.group_id)
+        await self._bus.publish(_told(about, too_late(settled)))
+        return False
+
+    async def _note(self, about: RolloutMessage, session: str, settled: Settled) -> bool:
+        """False if the group was closed at the last moment."""
         # Published before it is noted: a kill in between repeats it under the same id, but it is never left out.
         await self._bus.publish(_told(about, settled))
         body = msgspec.json.encode(settled)
-        await self._assembly.settle(about.group_id, session, about.rollout_id, about.attempt, body)
-        return True
+        return await self._assembly.settle(about.group_id, session, about.rollout_id, about.attempt, body)
 
     async def _is_complete(self, session: str) -> bool:
         """Asked after every call, hence without loading the calls."""
@@ -71,7 +76,7 @@ class Settling:
     async def _conclude(self, session: str) -> Settled:
         parts = await self._assembly.load(session)
         if parts.outcome is None:
-            raise RuntimeError(f"the outcome of {session} was there a moment ago; the store lost it")
+            raise StoreWiped(f"the store lost the outcome of {session}, which was there a moment ago")
         sealed = _sealings.decode(parts.sealed) if parts.sealed is not None else None
         records = [_records.decode(body) for body in parts.calls.values()]
         return conclude(_outcomes.decode(parts.outcome), sealed, records, parts.conflict, self._config)

@@ -14,11 +14,13 @@ import msgspec
 from msgspec.structs import replace
 
 from services.app import SERVICES, ready_file
-from services.dev.process import ProcessSpec
+from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.trainer.vllm_command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
+
+_COLLECTOR_GRACE_S = 20.0  # its end waits for what is still on the bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     file = folder / "config.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
     wanted = [s for s in services if s != "synth" or config.synth.enabled]
+    wanted.sort(key=lambda s: s != "collector")  # started first it is ended last, and archives the others' last words
     return Plan(config, folder, env, servers, engine, serving, [_service(s, config, file, env) for s in wanted])
 
 
@@ -117,7 +120,9 @@ def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str])
     argv = [sys.executable, "-m", "services.cli", "serve", name, "--config", str(file)]
     log = file.parent / "logs" / f"{name}.log"
     # A trainer that died has lost its optimizer's state: starting it again would train another run under the same name.
-    return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=_exists(ready_file(config, name)))
+    ready = _exists(ready_file(config, name))
+    grace_s = _COLLECTOR_GRACE_S if name == "collector" else GRACE_S
+    return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=ready, grace_s=grace_s)
 
 
 def _port_open(host: str, port: int) -> Callable[[], Awaitable[bool]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+GRACE_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class ProcessSpec:
     env: dict[str, str] = field(default_factory=dict)
     restart: bool = True
     ready: Callable[[], Awaitable[bool]] | None = None
-    grace_s: float = 8.0
+    grace_s: float = GRACE_S
 
 
 def adopt_orphans() -> None:

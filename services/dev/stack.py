@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -127,6 +126,15 @@ def _disk_full(folder: Path, free: int, wanted: int) -> ForgeError:
     )
 
 
+def is_running(folder: Path) -> bool:
+    """Whether the stack of a run folder is alive."""
+    try:
+        os.kill(msgspec.json.decode((folder / "stack.json").read_bytes(), type=Running).pid, 0)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
 def find_running(root: Path, run_id: str = "") -> tuple[Config, Running]:
     """The configuration and secrets of a living stack: the one named, else the newest.
 
@@ -134,8 +142,6 @@ def find_running(root: Path, run_id: str = "") -> tuple[Config, Running]:
         ConfigError: there is none.
     """
     for file in sorted(root.glob(f"{run_id or '*'}/stack.json"), reverse=True):
-        running = msgspec.json.decode(file.read_bytes(), type=Running)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(running.pid, 0)
-            return load_config(file.parent / "config.json"), running
+        if is_running(file.parent):
+            return load_config(file.parent / "config.json"), msgspec.json.decode(file.read_bytes(), type=Running)
     raise ConfigError(f"no running stack {run_id or ''} under {root}; start one with `openforge dev CONFIG`")

@@ -19,6 +19,7 @@ from services.proxy.known import Book
 from services.proxy.ledger import Ending, Ledger
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Call, Recorder
+from services.proxy.replay import Replay
 from services.proxy.roles import part_of
 from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
@@ -55,6 +56,7 @@ class Calls:
         self._history = history
         self._recorder = recorder
         self._prompts = prompts
+        self._replay = Replay(engine, config.proxy)
 
     async def serve(self, dialect: Dialect, target: Target, secret: str, client: Client) -> None:
         """One call. Every way in which it can end is answered or, when the client left, noted.
@@ -117,7 +119,7 @@ class Calls:
         exchange = self._way(dialect, call, client)
         try:
             reply = await client.unless_left(exchange.run())
-            await self._recorder.record(call, reply, "sent")
+            await self._recorder.record(call, reply, "sent", await self._replay.gap(call))
         except ClientLeft:
             return await self._keep_cut(call)
         except Refused as e:

@@ -69,7 +69,7 @@ class Ledger:
                 await client.start(200, EVENTS, cache_control="no-cache")
                 await client.send(_SIGN)
             if clock() >= until:
-                raise unavailable(f"weights were being loaded for more than {self._hold_s:g} s (proxy.hold_s)")
+                raise unavailable(f"weights were being loaded, or not known, for more than {self._hold_s:g} s (proxy.hold_s)")
             await client.unless_left(asyncio.sleep(HOLD_POLL_S))
 
     async def check(self, secret: str) -> None:
@@ -112,7 +112,7 @@ class Ledger:
 
 
 def _unknown() -> Refused:
-    return Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret")
+    return Refused(401, "invalid_api_key", "no such session: the key or the path holds no valid secret, or the store lost it")
 
 
 def _sealed() -> Refused:

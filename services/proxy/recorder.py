@@ -100,8 +100,10 @@ class Recorder:
         self._max_model_len = config.engine.max_model_len
         self._placeholders = placeholder_tokens(config.engine.model)
 
-    async def record(self, call: Call, reply: Reply, delivery: Delivery) -> None:
+    async def record(self, call: Call, reply: Reply, delivery: Delivery, replay_gap: float | None = None) -> None:
         """Returns when the record is durable.
+
+        `replay_gap`: what `services.proxy.replay` measured.
 
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
@@ -116,7 +118,7 @@ class Recorder:
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
-        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s)
+        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap)
         if call.turn.media:
             message = await self._without_media(message, ids)
         await self._bus.publish(message)
@@ -150,6 +152,7 @@ class Recorder:
         path: bytes,
         delivery: Delivery,
         latency_s: float,
+        replay_gap: float | None,
     ) -> CallRecorded:
         tools = call.turn.fields.get("tools", _NO_TOOLS)
         tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
@@ -191,6 +194,7 @@ class Recorder:
             weight_version_end=begun.version,  # the gate keeps weights from being pushed while a call is open
             engine=self._engine,
             constrained=call.turn.constrained,
+            replay_gap=replay_gap,
             delivery=delivery,
             streamed=call.turn.stream,
             latency_s=latency_s,

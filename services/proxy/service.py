@@ -11,6 +11,7 @@ import socket
 from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
 from services.proxy.door import Limits
+from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
@@ -25,7 +26,7 @@ from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ConfigError, StoreUnavailable
+from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
@@ -58,6 +59,7 @@ class ProxyService:
         self._sessions = sessions
         self._engine = _engine(config)
         book = Book()
+        self._gate = Gate(config.run.id, bus, sessions)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
@@ -69,6 +71,7 @@ class ProxyService:
         gateway = Gateway(calls, app, config.engine.served_name, config.engine.max_model_len)
         self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
         self._beating: asyncio.Task[None] | None = None
+        self._stopped = False
         self._port = config.proxy.port
 
     @property
@@ -86,9 +89,9 @@ class ProxyService:
 
         Raises:
             ConfigError: the address cannot be listened on.
-            StoreUnavailable: the store does not answer.
+            StoreUnavailable, BusUnavailable: the store or the bus does not answer.
         """
-        await self._sessions.heartbeat(self.proxy_id)
+        await self._beat()
         listener = _listen(self._config.proxy.host, self._config.proxy.port)
         self._port = listener.getsockname()[1]
         await self._server.start(listener)
@@ -101,17 +104,22 @@ class ProxyService:
         heartbeat, self._beating = self._beating, None
         await self._server.stop(self._config.proxy.drain_s)
         await self._ledger.stop(self._config.proxy.drain_s)
+        self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
         await asyncio.wait({heartbeat})
         await self._engine.stop()
 
     async def _heartbeat(self) -> None:
-        while True:
+        while not self._stopped:
             await asyncio.sleep(HEARTBEAT_S)
             try:
-                await self._sessions.heartbeat(self.proxy_id)
-            except StoreUnavailable as e:
+                await self._beat()
+            except (StoreUnavailable, BusUnavailable) as e:
                 log.warning("heartbeat failed: %s", e)
+
+    async def _beat(self) -> None:
+        await self._sessions.heartbeat(self.proxy_id)
+        await self._gate.keep()
 
 
 def _engine(config: Config) -> Engine:

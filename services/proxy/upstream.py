@@ -33,7 +33,20 @@ class _Rendered(msgspec.Struct):
     token_ids: list[int]
 
 
+class _LogProb(msgspec.Struct):
+    logprob: float
+
+
+class _Scored(msgspec.Struct):
+    prompt_logprobs: list[dict[str, _LogProb] | None]
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Scored]
+
+
 _errors = msgspec.json.Decoder(_Error)
+_completions = msgspec.json.Decoder(_Completion)
 _tokens = msgspec.json.Decoder(_Tokens)
 _rendered = msgspec.json.Decoder(_Rendered)
 
@@ -91,6 +104,29 @@ class Engine:
             return _tokens.decode(content).tokens
         except msgspec.DecodeError as e:
             raise broken(f"the engine's /tokenize cannot be read: {e}") from None
+
+    async def log_probs(self, prompt: bytes, completion: Sequence[int]) -> list[float]:
+        """The log-probs (natural log) that the engine's weights give to a completion, whatever it was sampled under. It samples
+        one more token to say so.
+
+        Args:
+            prompt: token ids as a JSON array without blanks, at least one.
+            completion: token ids.
+
+        Raises:
+            EngineRefused, Refused: as `chat`.
+        """
+        ids = prompt[:-1] + b"," + msgspec.json.encode(completion)[1:]
+        body = {
+            "model": self._name, "prompt": msgspec.Raw(ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0,
+        }  # fmt: skip
+        async with self._post("/v1/completions", msgspec.json.encode(body)) as response:
+            content = await response.read()
+        try:
+            scored = _completions.decode(content).choices[0].prompt_logprobs[-len(completion) :]
+            return [(by_id or {})[str(token)].logprob for token, by_id in zip(completion, scored, strict=True)]
+        except (msgspec.DecodeError, LookupError, ValueError) as e:
+            raise broken(f"the engine's prompt_logprobs cannot be read: {e!r}") from None
 
     async def takes_ids(self, ids: list[int]) -> bool:
         """Whether the engine takes prompts as token ids on its chat route. It is asked to render some, which samples nothing;

@@ -1,67 +1,104 @@
-"""Rewards of a group to one advantage per trajectory, and the weight that gives every trajectory one vote in the loss.
+"""Rewards of a group to one advantage per call, and the weight that every trajectory has in the loss.
 
-All pure. A trajectory votes once, however many rows its calls were merged into and however many tokens it has.
+All pure, in float64. A trajectory votes once in its group, however many rows its calls were merged into and however many tokens
+it has. `docs/credit.md` has the formulas and where they come from.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from services.trainer.samples import Sample, Vote
+from shared.config import TrainerConfig
+from shared.events import Span
 
 EPSILON = 1e-6
 """Added to the deviation, as in veRL."""
 
 
-def group_advantages(rewards: Sequence[float], by_std: bool = True) -> list[float]:
-    """GRPO: each reward of a group minus the group's mean, over its standard deviation if asked.
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the calls of one trajectory are compared with.
 
-    The deviation is the unbiased one, as in veRL. A group of one, which has nothing to be compared with, gets 0 (veRL would
-    give it its raw reward); so does a group whose rewards are equal.
-
-    Args:
-        rewards: one per trajectory (G,), finite.
-        by_std: divide by the deviation (`norm_adv_by_std_in_grpo`).
-
-    Returns:
-        One advantage per trajectory (G,).
+    Attributes:
+        level: taken from the shaped reward; made of whole rewards, so that it is the same for all calls of the trajectory.
+        scale: that the difference is divided by; infinite where there is nothing to be learned.
     """
-    size = len(rewards)
-    if size < 2:
-        return [0.0] * size
-    mean = math.fsum(rewards) / size
-    centred = [r - mean for r in rewards]
-    if not by_std:
-        return centred
-    deviation = math.sqrt(math.fsum(c * c for c in centred) / (size - 1))
-    return [c / (deviation + EPSILON) for c in centred]
+
+    level: float
+    scale: float
 
 
-def fold_weights(advantages: Sequence[float], trained: Sequence[int]) -> list[float]:
-    """Advantages such that a mean over all trained tokens of the batch becomes a mean over trajectories of their token means.
+def baselines(rewards: Sequence[float], config: TrainerConfig) -> list[Baseline]:
+    """The baseline of each trajectory of a group.
 
-    ``A_i <- A_i * N / (B * D_i)`` with D_i trained tokens of trajectory i, N their sum and B the trajectories that have any.
-    The clipped loss is positively homogeneous in the advantage, so that a weight can ride in it.
+    ``grpo``: the mean of the group's rewards; the scale is their deviation plus epsilon, or 1 without
+    `norm_adv_by_std_in_grpo`. The deviation is the unbiased one, as in veRL. ``rloo``: the mean of the others' rewards, and
+    no scale. A group of one (which veRL would give its raw reward) or of equal rewards has nothing to compare.
 
     Args:
-        advantages: one per trajectory (T,).
-        trained: trained tokens of each trajectory (T,); one without any gets 0.
+        rewards: one per trajectory (G,), finite; each counts once.
+        config: names the estimator.
+    """
+    size, total = len(rewards), math.fsum(rewards)
+    if len(set(rewards)) < 2:
+        return [Baseline(r, math.inf) for r in rewards]
+    if config.adv_estimator == "rloo":
+        return [Baseline((total - r) / (size - 1), 1.0) for r in rewards]
+    mean = total / size
+    deviation = math.sqrt(math.fsum((r - mean) ** 2 for r in rewards) / (size - 1))
+    return [Baseline(mean, deviation + EPSILON if config.norm_adv_by_std_in_grpo else 1.0)] * size
+
+
+def call_advantages(reward: float, spans: Sequence[Span], baseline: Baseline, gamma: float) -> list[float]:
+    """The advantage of each call: ``A_t = (gamma^after_t r - level) / scale``.
+
+    Args:
+        reward: of the trajectory.
+        spans: calls of the trajectory (S,).
+        baseline: of the trajectory.
+        gamma: discount per later call, in (0, 1].
 
     Returns:
-        One folded advantage per trajectory (T,).
+        One advantage per span (S,).
+    """
+    return [(gamma**span.after * reward - baseline.level) / baseline.scale for span in spans]
+
+
+def loss_weights(trained: Sequence[int], config: TrainerConfig) -> list[float]:
+    """Weights of trajectories such that a mean over all trained tokens of the batch becomes the loss that is asked for.
+
+    With D_i trained tokens of trajectory i, N their sum and B the trajectories that have any: ``trajectory`` gives
+    ``N / (B D_i)``, ``token-mean`` gives 1, ``constant`` gives ``N / (B loss_scale_factor)``. The clipped loss is positively
+    homogeneous in the advantage, so that such a weight can ride in it.
+
+    Args:
+        trained: trained tokens of each trajectory (T,); one without any gets 0.
+        config: names the weighting.
+
+    Returns:
+        One weight per trajectory (T,).
     """
     tokens, voters = sum(trained), sum(d > 0 for d in trained)
-    return [a * tokens / (voters * d) if d else 0.0 for a, d in zip(advantages, trained, strict=True)]
+    if config.loss_weighting == "token-mean":
+        return [float(d > 0) for d in trained]
+    divisors = [config.loss_scale_factor if config.loss_weighting == "constant" else d for d in trained]
+    return [tokens / (voters * by) if d else 0.0 for d, by in zip(trained, divisors, strict=True)]
 
 
-def weigh(groups: Sequence[Sequence[Vote]], by_std: bool = True) -> list[Sample]:
-    """The samples of all groups that train at least one token, each with its trajectory's folded advantage.
+def weigh(groups: Sequence[Sequence[Vote]], config: TrainerConfig) -> list[Sample]:
+    """The samples of all groups that train at least one token, each span with its advantage times its trajectory's weight.
 
-    A trajectory without trained tokens still counts in its group's mean and deviation.
+    A trajectory without trained tokens still counts in its group's baseline.
     """
     votes = [vote for group in groups for vote in group]
-    advantages = [a for group in groups for a in group_advantages([v.reward for v in group], by_std)]
-    folded = fold_weights(advantages, [v.trained for v in votes])
-    return [replace(s, advantage=a) for v, a in zip(votes, folded, strict=True) for s in v.samples if s.trained]
+    compared = [b for group in groups for b in baselines([v.reward for v in group], config)]
+    weights = loss_weights([v.trained for v in votes], config)
+    return [
+        replace(s, advantages=[weight * a for a in call_advantages(vote.reward, s.spans, baseline, config.gamma)])
+        for vote, baseline, weight in zip(votes, compared, weights, strict=True)
+        for s in vote.samples
+        if s.trained
+    ]

@@ -36,7 +36,7 @@ def padded(samples: Sequence[Sample]) -> TensorDict:
             "position_ids": (attention.cumsum(-1) - 1).clamp(min=0),
             "response_mask": mask,
             "rollout_log_probs": _pad([s.logprobs for s in samples]) * mask,
-            "advantages": torch.tensor([s.advantage for s in samples]).unsqueeze(-1) * mask,
+            "advantages": _advantages(samples, mask.shape[1]),
         },
         batch_size=[len(samples)],
     )
@@ -50,6 +50,15 @@ def jagged(batch: TensorDict) -> TensorDict:
 def sequences(ids: Sequence[Sequence[int]]) -> TensorDict:
     """Whole sequences as a batch for inference: the first token of each is its prompt."""
     return padded([Sample(list(s), 1, [1] * (len(s) - 1), [0.0] * (len(s) - 1)) for s in ids])
+
+
+def _advantages(samples: Sequence[Sample], width: int) -> Tensor:
+    """Each span's advantage on each of its tokens, (B, width) float32."""
+    painted = torch.zeros(len(samples), width)
+    for row, s in zip(painted, samples, strict=True):
+        for span, advantage in zip(s.spans, s.advantages, strict=True):
+            row[span.start - s.prompt_len : span.end - s.prompt_len] = advantage
+    return painted
 
 
 def _pad(rows: Sequence[Sequence[int]] | Sequence[Sequence[float]], left: bool = False) -> Tensor:

@@ -44,7 +44,9 @@ class Summary(msgspec.Struct, kw_only=True):
         tokens_dropped: of attempts, groups and calls that were not trained on.
         tokens_unaccounted: sampled tokens that no record explains; 0 unless something is wrong.
         token_reasons: tokens per reason of masking or dropping.
-        max_logprob_gap: largest difference (nats) of trained tokens' log-probs, engine and learner.
+        tasks_quarantined: tasks that were left out, each with the number of its verifier failures.
+        max_logprob_gap: largest difference (nats) of log-probs, engine and learner, over the tokens that were trained by the
+            very weights that had sampled them; None where there were none.
         wall_s: seconds from the start of the run.
     """
 
@@ -77,7 +79,8 @@ class Summary(msgspec.Struct, kw_only=True):
     tokens_dropped: int = 0
     tokens_unaccounted: int = 0
     token_reasons: dict[str, int] = {}
-    max_logprob_gap: float = 0.0
+    tasks_quarantined: dict[str, int] = {}
+    max_logprob_gap: float | None = None
     wall_s: float = 0.0
 
     def enter(self, ledger: Ledger) -> None:
@@ -90,6 +93,7 @@ class Summary(msgspec.Struct, kw_only=True):
         self.tokens_sampled, self.tokens_trained = balance.sampled, balance.trained
         self.tokens_masked, self.tokens_dropped = balance.masked, balance.dropped
         self.tokens_unaccounted, self.max_logprob_gap = balance.unaccounted, ledger.max_logprob_gap
+        self.tasks_quarantined = dict(ledger.quarantined)
 
 
 class RunFiles:

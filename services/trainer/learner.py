@@ -53,6 +53,7 @@ class VerlLearner:
         torch.manual_seed(settings.seed)
         self._model = model
         self._temperature = settings.temperature
+        self._is_threshold = settings.rollout_is_threshold
         engine = _engine_config(settings)
         optimizer = _optimizer_config(settings)
         self._actor = _actor_config(settings, engine, optimizer)
@@ -88,16 +89,20 @@ class VerlLearner:
         return float(tu.get(self._worker.train_batch(batch), "metrics")["loss"])
 
     def update(self, samples: Sequence[Sample]) -> Update:
-        """One GRPO step on all samples: old log-probs from this model, veRL's `ppo_loss`, one optimizer step.
+        """One policy-gradient step on all samples: old log-probs from this model, veRL's `ppo_loss`, one optimizer step.
+
+        Every token is weighed by how much likelier it is to this model than to the one that sampled it, up to the threshold.
 
         Raises:
             ForgeError: the gradient is not finite (veRL then leaves the weights as they were).
         """
         tensors = padded(samples)
         old = self._infer(tensors, self._temperature)
-        gap = ((old - tensors["rollout_log_probs"]).abs() * tensors["response_mask"]).max().item()
+        shift = (old - tensors["rollout_log_probs"]) * tensors["response_mask"]
         batch = jagged(tensors)
         batch["old_log_probs"] = old
+        if self._is_threshold:
+            batch["rollout_is_weights"] = shift.exp().clamp(max=self._is_threshold)
         tu.assign_non_tensor(
             batch, mini_batch_size=len(samples), epochs=1, seed=0, dataloader_kwargs={"shuffle": False},
             global_batch_size=len(samples), temperature=self._temperature, calculate_entropy=False,
@@ -106,7 +111,7 @@ class VerlLearner:
         metrics = _scalars(tu.get(self._worker.train_mini_batch(batch), "metrics"))
         if not torch.isfinite(torch.tensor(metrics["actor/grad_norm"])):
             raise ForgeError("the gradient is not finite; lower trainer.lr, or look at the rewards")
-        return Update(metrics, gap)
+        return Update(metrics, shift.abs().amax(-1).tolist())
 
     def export(self, file: Path) -> None:
         """Writes all weights as safetensors (fp32), tied ones under each of their names."""

@@ -30,7 +30,9 @@ class Ledger:
         reasons: tokens per reason of masking or dropping.
         engine_tokens: tokens that the engine itself counted while training groups were open.
         sessions: calls with a record and without one, per recording session that was sealed.
-        max_logprob_gap: largest difference of log-probs, engine and learner, over all trained tokens (nats).
+        quarantined: tasks that are left out, each with the number of its verifier failures.
+        max_logprob_gap: largest difference of log-probs, engine and learner, over all trained on-policy tokens (nats); None
+            before there are any.
     """
 
     rollouts: int = 0
@@ -45,7 +47,8 @@ class Ledger:
     reasons: Counter[str] = field(default_factory=Counter)
     engine_tokens: int = 0
     sessions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    max_logprob_gap: float = 0.0
+    quarantined: dict[str, int] = field(default_factory=dict)
+    max_logprob_gap: float | None = None
 
     def complete(self, tokens: TokenCounts) -> None:
         """A group was trained on."""
@@ -53,11 +56,13 @@ class Ledger:
         self._add(tokens)
 
     def drop(self, tokens: TokenCounts, reason: str) -> None:
-        """A group was not trained on: what of it was to be trained is dropped for `reason`, if anything is left of that."""
+        """A group was not trained on, for `reason`."""
         self.drops[reason] += 1
-        reasons = Counter(tokens.reasons) + Counter({reason: tokens.trained})
-        untrained = msgspec.structs.replace(tokens, trained=0, dropped=tokens.dropped + tokens.trained, reasons=reasons)
-        self._add(untrained)
+        self._add(all_dropped(tokens, reason))
+
+    def compare(self, gap: float) -> None:
+        """Trained on-policy tokens differ by up to so many nats between engine and learner."""
+        self.max_logprob_gap = max(gap, self.max_logprob_gap or 0.0)
 
     def seal(self, message: SessionSealed) -> None:
         """A recording session ended. The same one twice counts once."""
@@ -88,6 +93,12 @@ class Ledger:
         self.masked += tokens.masked
         self.dropped += tokens.dropped
         self.reasons.update(tokens.reasons)
+
+
+def all_dropped(tokens: TokenCounts, reason: str) -> TokenCounts:
+    """The counts of a group that is not trained on: what of it was to be trained, if anything, is dropped for `reason`."""
+    reasons = dict(Counter(tokens.reasons) + Counter({reason: tokens.trained}))
+    return msgspec.structs.replace(tokens, trained=0, dropped=tokens.dropped + tokens.trained, reasons=reasons)
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.trainer.ports import Update
@@ -10,12 +11,13 @@ from services.trainer.step import Gathered
 
 
 def step_metrics(
-    step: int, gathered: Gathered, samples: Sequence[Sample], update: Update | None, timings: Mapping[str, float]
+    step: int, version: int, gathered: Gathered, samples: Sequence[Sample], update: Update | None, timings: Mapping[str, float]
 ) -> dict[str, float]:
     """What one training step came to.
 
     Args:
         step: from 1.
+        version: weight version that was trained.
         gathered: its rollouts.
         samples: that were trained on.
         update: what the learner did; None when there was nothing to train on.
@@ -24,17 +26,43 @@ def step_metrics(
     rewards = [vote.reward for group in gathered.groups for vote in group]
     metrics: dict[str, float] = {"training/global_step": step, "training/skipped": float(update is None)}
     if update is not None:
-        metrics |= update.metrics | {"logprob_gap/max": update.logprob_gap}
-        metrics |= {f"critic/{kind}/{name}": value for kind in ("rewards", "score") for name, value in spread(rewards).items()}
-        metrics |= {f"response_length/{name}": value for name, value in spread(len(s.mask) for s in samples).items()}
-        metrics |= {f"prompt_length/{name}": value for name, value in spread(s.prompt_len for s in samples).items()}
+        metrics |= update.metrics | _spread("staleness", (version - s.version for s in samples))
+        gap = on_policy_gap(samples, update, version)
+        metrics |= {} if gap is None else {"logprob_gap/max": gap}
+        metrics |= _spread("critic/rewards", rewards) | _spread("critic/score", rewards)
+        metrics |= _spread("response_length", (len(s.mask) for s in samples))
+        metrics |= _spread("prompt_length", (s.prompt_len for s in samples))
     metrics |= {"trajectories": len(rewards), "rows": len(samples), "tokens_trained": sum(s.trained for s in samples)}
     metrics |= {"groups_started": gathered.started, "groups_completed": len(gathered.kept)}
-    metrics |= {f"groups_discarded/{reason}": count for reason, count in gathered.drops.items()}
+    metrics |= _groups_and_tokens(gathered)
     return metrics | {f"timing_s/{part}": seconds for part, seconds in timings.items()}
 
 
-def spread(values: Iterable[float]) -> dict[str, float]:
+def on_policy_gap(samples: Sequence[Sample], update: Update, version: int) -> float | None:
+    """Largest difference of log-probs (nats), engine and learner, where both had the same weights; None where they never had.
+
+    Tokens of older weights differ for that reason alone, and would say nothing about fidelity.
+
+    Args:
+        samples: that were trained on (B,).
+        update: of them.
+        version: weight version that was trained.
+    """
+    gaps = [gap for s, gap in zip(samples, update.logprob_gaps, strict=True) if s.version == version]
+    return max(gaps, default=None)
+
+
+def _groups_and_tokens(gathered: Gathered) -> dict[str, float]:
+    """Groups per reason of being dropped, and the sampled tokens of all groups that were not trained, also per reason."""
+    groups = Counter(reason for _, reason in gathered.dropped)
+    tokens = sum((Counter(counts.reasons) for counts in gathered.tokens), Counter[str]())
+    metrics: dict[str, float] = {f"groups_discarded/{reason}": count for reason, count in groups.items()}
+    metrics |= {f"tokens_untrained/{reason}": count for reason, count in tokens.items()}
+    masked, dropped = (sum(getattr(counts, fate) for counts in gathered.tokens) for fate in ("masked", "dropped"))
+    return metrics | {"tokens_masked": masked, "tokens_dropped": dropped}
+
+
+def _spread(name: str, values: Iterable[float]) -> dict[str, float]:
     """Mean, max and min of at least one value."""
     items = list(values)
-    return {"mean": sum(items) / len(items), "max": max(items), "min": min(items)}
+    return {f"{name}/mean": sum(items) / len(items), f"{name}/max": max(items), f"{name}/min": min(items)}

@@ -24,6 +24,7 @@ class LearnerSettings:
         threads: of torch.
         seed: of torch.
         temperature: that rollouts are sampled at; the policy that is trained is the one at this temperature.
+        rollout_is_threshold: that importance weights are truncated at (veRL `rollout_correction.rollout_is=token`); 0 for none.
     """
 
     lr: float
@@ -35,6 +36,7 @@ class LearnerSettings:
     threads: int = 1
     seed: int = 0
     temperature: float = 1.0
+    rollout_is_threshold: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,12 @@ class Update:
 
     Attributes:
         metrics: veRL's, under its names (`actor/pg_loss`, `actor/grad_norm`, ...).
-        logprob_gap: largest difference (nats) of trained tokens' log-probs, the engine's at sampling time and the learner's.
+        logprob_gaps: of each sample (B,), the largest difference (nats) of its trained tokens' log-probs: the engine's when it
+            sampled them, and those of the weights that the step began with.
     """
 
     metrics: dict[str, float]
-    logprob_gap: float
+    logprob_gaps: list[float]
 
 
 class Learner(Protocol):
@@ -62,7 +65,7 @@ class Learner(Protocol):
         ...
 
     def update(self, samples: Sequence[Sample]) -> Update:
-        """One GRPO step on all samples."""
+        """One policy-gradient step on all samples; the advantages are theirs."""
         ...
 
     def export(self, file: Path) -> None:

@@ -76,7 +76,7 @@ class Run:
         await tools.stage("loading", "reading tasks")
         base = Path(self._config.engine.model)
         publisher = Publisher(tools, vocab_size(base))
-        order = TaskOrder(find_tasks(self._config.tasks.train, "tasks.train"), self._config.run.seed)
+        order = TaskOrder(find_tasks(self._config.tasks.train, "tasks.train"), self._config.run.seed, config.quarantine_after)
         heldout = find_tasks(self._config.tasks.heldout, "tasks.heldout") if config.eval_episodes else []
         model = await self._warm_start(base)
         await tools.stage("loading", f"loading {model.name}")
@@ -167,4 +167,5 @@ def learner_settings(config: Config, lr: float | None = None, optimizer: str = "
         threads=trainer.threads,
         seed=config.run.seed,
         temperature=config.proxy.temperature,
+        rollout_is_threshold=trainer.rollout_is_threshold,
     )

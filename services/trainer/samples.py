@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.errors import FidelityError
-from shared.events import Row, Trajectory
+from shared.events import Row, Span, Trajectory
 from shared.packing import unpack_floats, unpack_ids, unpack_mask
 
 
@@ -19,14 +20,18 @@ class Sample:
         prompt_len: tokens before the response, 1..L-1.
         mask: 0 or 1 per response token (L - prompt_len,); 1 is trained.
         logprobs: the engine's at sampling time per response token (L - prompt_len,), nats, 0 where mask is 0.
-        advantage: of every trained token, its trajectory's weight folded in.
+        spans: the calls that it trains (S,): where the mask is 1. None in supervised training, which knows no calls.
+        advantages: of each span's tokens (S,), with the trajectory's loss weight folded in.
+        version: weight version that the oldest call of its trajectory saw.
     """
 
     ids: list[int]
     prompt_len: int
     mask: list[int]
     logprobs: list[float]
-    advantage: float = 0.0
+    spans: Sequence[Span] = ()
+    advantages: Sequence[float] = ()
+    version: int = 0
 
     @property
     def trained(self) -> int:
@@ -51,18 +56,31 @@ def read_vote(trajectory: Trajectory) -> Vote:
     """A trajectory with its rows unpacked.
 
     Raises:
-        FidelityError: a row is malformed, or the reward is not finite.
+        FidelityError: a row is malformed, a call is trained twice or out of its turn, or the reward is not finite.
     """
     if not math.isfinite(trajectory.reward):
         raise FidelityError(f"rollout {trajectory.rollout_id} has the reward {trajectory.reward}")
-    return Vote(trajectory.reward, [unpack(row) for row in trajectory.rows])
+    samples = [unpack(row, trajectory.min_version) for row in trajectory.rows]
+    spans = sorted((span for s in samples for span in s.spans), key=lambda span: span.seq, reverse=True)
+    if len({span.seq for span in spans}) < len(spans) or any(span.after != i for i, span in enumerate(spans)):
+        found = [(span.seq, span.after) for span in reversed(spans)]
+        raise FidelityError(
+            f"rollout {trajectory.rollout_id}: of its trained calls, each has one span, which counts those with higher "
+            f"numbers; as (number, count) it has {found}"
+        )
+    return Vote(trajectory.reward, samples)
 
 
-def unpack(row: Row) -> Sample:
+def unpack(row: Row, version: int = 0) -> Sample:
     """A row as a sample.
 
+    Args:
+        row: as it came.
+        version: weight version that the oldest call of its trajectory saw.
+
     Raises:
-        FidelityError: its arrays differ in length, a prompt token is to be trained, or a log-prob is not a finite number <= 0.
+        FidelityError: its arrays differ in length, a prompt token is to be trained, its spans are not where its mask is 1, or a
+            log-prob is not a finite number <= 0.
     """
     ids, mask, logprobs = unpack_ids(row.ids), unpack_mask(row.response_mask), unpack_floats(row.logprobs)
     if not len(ids) == len(mask) == len(logprobs):
@@ -71,6 +89,16 @@ def unpack(row: Row) -> Sample:
         raise FidelityError(f"a row of {len(ids)} tokens has a prompt of {row.prompt_len}")
     if any(mask[: row.prompt_len]) or max(mask) > 1:
         raise FidelityError("a row trains tokens of its prompt, or its mask has values other than 0 and 1")
+    if not _tile(row.spans, mask):
+        raise FidelityError("a row's spans are not the places where its mask is 1, one after the other")
     if not all(math.isfinite(p) and p <= 0 for p in logprobs):
         raise FidelityError("a row has a log-prob that is not a finite number <= 0")
-    return Sample(ids, row.prompt_len, mask[row.prompt_len :], logprobs[row.prompt_len :])
+    return Sample(ids, row.prompt_len, mask[row.prompt_len :], logprobs[row.prompt_len :], row.spans, version=version)
+
+
+def _tile(spans: Sequence[Span], mask: Sequence[int]) -> bool:
+    """Whether spans, in the order of their places and none of them empty, cover the ones of a mask and nothing else."""
+    ends = [0, *(span.end for span in spans)]
+    in_order = all(end <= span.start < span.end for end, span in zip(ends, spans, strict=False))
+    covered = sum(span.end - span.start for span in spans)
+    return in_order and covered == sum(mask) == sum(sum(mask[span.start : span.end]) for span in spans)

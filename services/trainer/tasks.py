@@ -1,14 +1,17 @@
-"""Which task comes next. Pure, but for looking at folders."""
+"""Which task comes next. Nothing is read but the names of folders."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from shared.errors import ConfigError
+from shared.errors import ConfigError, ForgeError
+
+log = logging.getLogger(__name__)
 
 
 def find_tasks(folder: str, setting: str) -> list[Path]:
@@ -29,18 +32,59 @@ def find_tasks(folder: str, setting: str) -> list[Path]:
     return tasks
 
 
-@dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """An endless, reproducible order: all tasks once in a random order, then all of them again in another."""
+    """Hands out tasks in an endless, reproducible order: all of them once in a random order, then all again in another.
 
-    tasks: Sequence[Path]
-    seed: int
+    A task whose verifier keeps failing is left out from then on. The order of the others stays what it was.
 
-    def at(self, position: int) -> Path:
-        """The task at a position, from 0."""
-        epoch, offset = divmod(position, len(self.tasks))
-        order = list(self.tasks)
-        random.Random(f"{self.seed}/{epoch}").shuffle(order)
+    Args:
+        tasks: task folders.
+        seed: decides on the order.
+        quarantine_after: verifier failures after which a task is left out; 0 never.
+    """
+
+    def __init__(self, tasks: Sequence[Path], seed: int, quarantine_after: int = 0) -> None:
+        self._tasks = tasks
+        self._seed = seed
+        self._quarantine_after = quarantine_after
+        self._failures: Counter[Path] = Counter()
+        self._position = 0
+
+    @property
+    def quarantined(self) -> dict[str, int]:
+        """Names of the tasks that are left out, each with the number of its verifier failures."""
+        return {task.name: self._failures[task] for task in sorted(self._failures) if self._is_quarantined(task)}
+
+    def next(self) -> Path:
+        """The task that comes next.
+
+        Raises:
+            ForgeError: all tasks are left out.
+        """
+        if len(self.quarantined) == len(self._tasks):
+            raise ForgeError(
+                f"the verifiers of all {len(self._tasks)} training tasks failed {self._quarantine_after} times or more: none "
+                f"is left to train on; see their logs (trainer.quarantine_after says when a task is left out)"
+            )
+        while self._is_quarantined(task := self._at(self._position)):
+            self._position += 1
+        self._position += 1
+        return task
+
+    def note_failures(self, task: Path, count: int) -> None:
+        """The verifier of a task failed so many times."""
+        was_quarantined = self._is_quarantined(task)
+        self._failures[task] += count
+        if self._is_quarantined(task) and not was_quarantined:
+            log.warning("task %s is left out: its verifier failed %d times; see its logs", task.name, self._failures[task])
+
+    def _is_quarantined(self, task: Path) -> bool:
+        return 0 < self._quarantine_after <= self._failures[task]
+
+    def _at(self, position: int) -> Path:
+        epoch, offset = divmod(position, len(self._tasks))
+        order = list(self._tasks)
+        random.Random(f"{self._seed}/{epoch}").shuffle(order)
         return order[offset]
 
 

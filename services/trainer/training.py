@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from services.trainer.advantage import weigh
-from services.trainer.metrics import step_metrics
+from services.trainer.metrics import on_policy_gap, step_metrics
 from services.trainer.ports import Learner, Update
 from services.trainer.publish import Publisher
 from services.trainer.samples import Sample
-from services.trainer.step import Gathered, gather
+from services.trainer.step import Gathered, cut, gather
 from services.trainer.tasks import TaskOrder
 from services.trainer.tools import Tools
 from shared.events import RunStepped
@@ -41,20 +41,23 @@ class Training:
         """
         timings: dict[str, float] = {}
         with _timed(timings, "step"):
+            trained = self.version
             gathered, samples, update = await self._learn(step, timings)
             with _timed(timings, "push"):
                 if update is not None:
                     await self._publisher.publish(self._learner, self.version + 1)
                     self.version += 1
-        await self._report(step, step_metrics(step, gathered, samples, update, timings), skipped=update is None)
+        metrics = step_metrics(step, trained, gathered, samples, update, timings)
+        metrics["tasks_quarantined"] = len(self._order.quarantined)
+        await self._report(step, metrics, skipped=update is None)
 
     async def _learn(self, step: int, timings: dict[str, float]) -> tuple[Gathered, list[Sample], Update | None]:
         """Rollouts and update. Enters every group in the books, whether it was learned from or not."""
-        ledger, gathered = self._tools.ledger, Gathered()
+        config, ledger, gathered = self._tools.config.trainer, self._tools.ledger, Gathered()
         try:
             with _timed(timings, "gen"):
                 await self._gather(step, gathered)
-            samples = weigh(gathered.groups, self._tools.config.trainer.norm_adv_by_std_in_grpo)
+            samples = weigh(cut(gathered, ledger, config, self.version), config)
             with _timed(timings, "update"):
                 update = await self._tools.thread.run(self._learner.update, samples) if samples else None
         except BaseException:
@@ -65,8 +68,8 @@ class Training:
             ledger.complete(result.tokens)
         ledger.trajectories += sum(vote.trained > 0 for votes in gathered.groups for vote in votes)
         ledger.rows += len(samples)
-        if update is not None:
-            ledger.max_logprob_gap = max(ledger.max_logprob_gap, update.logprob_gap)
+        if update is not None and (gap := on_policy_gap(samples, update, self.version)) is not None:
+            ledger.compare(gap)
         return gathered, samples, update
 
     async def _gather(self, step: int, gathered: Gathered) -> None:

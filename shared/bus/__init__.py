@@ -55,7 +55,15 @@ class Bus(Protocol):
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
     ) -> None:
         """Starts handling messages in the background; consumers of one durable name share the work, restarts go on where they
-        stopped. Commands and group messages go to one durable only. Returns when the subscription stands."""
+        stopped. Commands go to one durable only. Returns when the subscription stands."""
+        ...
+
+    async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
+        """Messages that a durable name (as given to `consume`) has not acknowledged, those that are still to come included.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
         ...
 
     def tap(self, pattern: str) -> AsyncIterator[Tapped]:
@@ -64,8 +72,25 @@ class Bus(Protocol):
         ...
 
     def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
-        """Events of one type and one key (`Message.key`) that are durable by now, oldest first, each with its position in the
-        stream; those up to the position `after` are left out (0: none).
+        """Events of one type and one key (`Message.key`, `*` for all) that are durable by now, oldest first, each with its
+        position in the stream; those up to the position `after` are left out (0: none), and what is no such message.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        """Keys of the events of one type that are durable by now, without reading them: 100,000 at most.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
+    async def trim(self) -> None:
+        """Makes room for events where it is getting short: the oldest go that every consumer has acknowledged, of whatever
+        run. What a consumer has not acknowledged stays; a bus that is full of it takes nothing more.
 
         Raises:
             BusUnavailable: the bus does not answer.

@@ -108,9 +108,9 @@ class Link:
             subjects=list(stream.subjects),
             retention=api.RetentionPolicy.WORK_QUEUE if stream.work else api.RetentionPolicy.LIMITS,
             storage=api.StorageType.FILE,
-            discard=api.DiscardPolicy.NEW,  # a full stream refuses: better a failed call than a record that silently went
+            discard=api.DiscardPolicy.OLD if stream.drops else api.DiscardPolicy.NEW,
             max_bytes=self._config.max_bytes,
-            max_age=MAX_AGE_S,
+            max_age=0 if stream.trimmed else MAX_AGE_S,
             duplicate_window=DUPLICATE_WINDOW_S,
             num_replicas=self._config.replicas,
         )

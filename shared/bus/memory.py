@@ -11,7 +11,7 @@ from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import Consumer, check_size, tapped
 from shared.bus.streams import filters_of
 from shared.bus.workers import GRACE_S, Workers
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.subjects import dead_subject, matches, pattern_of, subject_of
 
 
@@ -27,13 +27,21 @@ class _Delivery:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Waiting deliveries of a durable name, or what a tap has not read yet."""
+    """Waiting deliveries of a durable name, or what a tap has not read yet.
+
+    Attributes:
+        settled: messages that were handled or given up.
+    """
 
     patterns: list[str]
     waiting: asyncio.Queue[_Delivery | None] = field(default_factory=asyncio.Queue)
+    settled: int = 0
+
+    def takes(self, delivery: _Delivery) -> bool:
+        return any(matches(p, delivery.subject) for p in self.patterns)
 
     def offer(self, delivery: _Delivery) -> None:
-        if any(matches(p, delivery.subject) for p in self.patterns):
+        if self.takes(delivery):
             self.waiting.put_nowait(delivery)
 
 
@@ -97,6 +105,10 @@ class MemoryBus:
         for _ in range(concurrency):
             self._workers.start(self._work(queue, consumer))
 
+    async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
+        queue = self.broker.durables[f"{durable}/{run_id}"]
+        return sum(map(queue.takes, self.broker.kept)) - queue.settled
+
     async def _work(self, queue: _Queue, consumer: Consumer) -> None:
         while not self._workers.stopping and (delivery := await queue.waiting.get()):
             with self._workers.busy():
@@ -113,6 +125,7 @@ class MemoryBus:
         elif outcome.kind == "dead":
             self.broker.dead.append(DeadLetter(delivery.subject, consumer.durable, outcome.reason, delivery.data))
             self.broker.show(_Delivery(dead_subject(delivery.subject), delivery.data))
+        queue.settled += outcome.kind != "later"
         self.counts[outcome.kind] += 1
 
     async def tap(self, pattern: str) -> AsyncIterator[Tapped]:
@@ -128,8 +141,17 @@ class MemoryBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         for position, delivery in enumerate(list(self.broker.kept), start=1):
-            if position > after and delivery.subject == subject:
-                yield position, decode(delivery.data)
+            if position <= after or not matches(subject, delivery.subject):
+                continue
+            if isinstance(message := tapped(delivery.subject, delivery.data).message, kind):
+                yield position, message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        return {d.subject.rpartition(".")[2] for d in self.broker.kept if matches(subject, d.subject)}
+
+    async def trim(self) -> None:
+        """There is always room."""
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.broker.dead)

@@ -18,11 +18,12 @@ from nats.js.errors import BadRequestError, NotFoundError
 from shared.bus import DeadLetter, Handler, Tapped
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, tapped
 from shared.bus.link import RECONNECT_S, REQUEST_S, Link
-from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, Stream, filters_of, stream_of
+from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, STREAMS, Stream, filters_of, stream_of
+from shared.bus.trim import backlog, first_to_keep
 from shared.bus.workers import GRACE_S, Workers
 from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
-from shared.events import Message, decode, encode
+from shared.events import Message, encode
 from shared.ids import check_id
 from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
 
@@ -78,8 +79,8 @@ class NatsBus:
     async def consume(
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
     ) -> None:
-        """As the port says. Raises ConfigError when another durable already takes such commands or groups."""
-        name = check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")
+        """As the port says. Raises ConfigError when another durable already takes such commands."""
+        name = _durable_name(durable, run_id)
         consumer = Consumer(name, types, handler, self._config.max_deliver, _RETRY_S)
         slots = asyncio.Semaphore(concurrency)
         for stream, filters in filters_of(types, run_id).items():
@@ -90,6 +91,13 @@ class NatsBus:
             for _ in range(concurrency):
                 pull = await self._link.js.pull_subscribe_bind(consumer=name, stream=stream.name)
                 self._workers.start(self._work(pull, consumer, slots))
+
+    async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
+        name, left = _durable_name(durable, run_id), 0
+        for stream in filters_of(types, run_id):
+            ask = partial(self._link.js.consumer_info, stream.name, name)
+            left += backlog(await self._link.retried(f"tell of the consumer {name}", ask))
+        return left
 
     async def tap(self, pattern: str) -> AsyncIterator[Tapped]:
         subscription = await self._link.client.subscribe(pattern)
@@ -103,7 +111,19 @@ class NatsBus:
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
         async for found in self._kept(stream_of(subject), subject, after):
-            yield int(found.seq or 0), decode(found.data or b"")
+            if isinstance(message := tapped(found.subject or "", found.data or b"").message, kind):
+                yield int(found.seq or 0), message
+
+    async def keys(self, kind: type[Message], run_id: str, key: str = "*") -> set[str]:
+        subject = pattern_of(kind, run_id, key)
+        look = partial(self._link.js.stream_info, stream_of(subject).name, subject)
+        found = await self._link.retried(f"list {subject}", look)
+        return {name.rpartition(".")[2] for name in found.state.subjects or {}}
+
+    async def trim(self) -> None:
+        for stream in STREAMS:
+            if stream.trimmed:
+                await self._link.retried(f"trim {stream.name}", partial(self._trim, stream))
 
     async def dead_letters(self) -> list[DeadLetter]:
         letters = []
@@ -194,6 +214,16 @@ class NatsBus:
         )
         await self._link.js.add_consumer(stream.name, config)
 
+    async def _trim(self, stream: Stream) -> None:
+        state = (await self._link.js.stream_info(stream.name)).state
+        consumers: list[api.ConsumerInfo] = []
+        while page := await self._link.js.consumers_info(stream.name, offset=len(consumers)):
+            consumers += page
+        keep = first_to_keep(state, self._config.max_bytes, consumers)
+        if keep is not None:
+            log.info("%s has %d bytes: all before message %d goes", stream.name, state.bytes, keep)
+            await self._link.js.purge_stream(stream.name, seq=keep)
+
     async def _kept(self, stream: Stream, subject: str, after: int) -> AsyncIterator[api.RawStreamMsg]:
         """What a stream has on a subject (or pattern) behind a position."""
         with contextlib.suppress(NotFoundError):  # how the server says that there is no more
@@ -202,3 +232,7 @@ class NatsBus:
                 found = await self._link.retried(f"read {subject}", get)
                 yield found
                 after = int(found.seq or 0)
+
+
+def _durable_name(durable: str, run_id: str) -> str:
+    return check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")

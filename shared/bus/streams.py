@@ -12,7 +12,7 @@ DUPLICATE_WINDOW_S = 600.0
 """Seconds for which a message's id is remembered; longer than anybody goes on trying to publish it."""
 
 MAX_AGE_S = 86400.0
-"""Seconds after which a stream forgets a message."""
+"""Seconds after which a message that waits for its one consumer, a dead letter, or an idle consumer is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,29 @@ class Stream:
     Attributes:
         name: on the server.
         subjects: what it keeps.
-        work: a message is for one consumer and goes once it is handled; otherwise it stays until it is too old.
+        work: a message is for one consumer and goes once it is handled; otherwise it stays.
+        trimmed: a message stays, however old, until every consumer is through with it and there is need of room; otherwise
+            it goes when it is too old.
+        drops: a full stream drops its oldest messages; otherwise it takes no more, for better a failed call than a record
+            that silently went.
     """
 
     name: str
     subjects: tuple[str, ...]
     work: bool = False
+    trimmed: bool = False
+    drops: bool = False
 
 
-CALLS = Stream("FORGE-CALLS", (below("evt", "call"),))
+CALLS = Stream("FORGE-CALLS", (below("evt", "call"),), trimmed=True)
 EVENTS = Stream(
-    "FORGE-EVENTS", tuple(below("evt", noun) for noun in ("run", "rollout", "session", "trajectory", "weights", "task"))
+    "FORGE-EVENTS",
+    tuple(below("evt", noun) for noun in ("run", "rollout", "session", "trajectory", "weights", "task")),
+    trimmed=True,
 )
 COMMANDS = Stream("FORGE-COMMANDS", (below("cmd"),), work=True)
-GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), work=True)
+# Groups stay once they are handled: which were published is what a collector goes by when the store was wiped.
+GROUPS = Stream("FORGE-GROUPS", (below("evt", "group"),), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)

@@ -76,6 +76,8 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
             each votes alike; `token-mean` by those of the whole batch (DAPO); `constant` by `loss_scale_factor` (Dr.GRPO).
         loss_scale_factor: tokens that a trajectory's loss is divided by under `constant`.
         max_staleness: weight versions by which the oldest call of a group may lag behind the one that is trained.
+        rollout_is_threshold: a token that the trained weights find likelier than those that sampled it weighs more, up to this
+            (veRL `rollout_correction.rollout_is=token`); 0 weighs none.
         quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
         max_tokens: tokens of one reply in rollouts.
         oversample: groups started a step at most, as a multiple of `groups`, when groups are dropped.
@@ -102,6 +104,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     loss_weighting: Literal["trajectory", "token-mean", "constant"] = "trajectory"
     loss_scale_factor: Count = 1024
     max_staleness: Whole = 0
+    rollout_is_threshold: NonNegative = 2.0
     quarantine_after: Whole = 3
     max_tokens: Count = 512
     oversample: Annotated[float, Meta(ge=1)] = 1.5

@@ -8,8 +8,9 @@ import msgspec
 
 from shared.events.base import RolloutMessage
 
-Role = Literal["main", "sub", "aux", "judge"]
-"""`main` and `sub` agents are trained; auxiliary calls (titles, summaries of other programs) and judges are only recorded."""
+Role = Literal["main", "sub", "summary", "aux", "judge"]
+"""`main` and `sub` agents are trained, and the summaries by which they compact their history, since they go on from those;
+auxiliary calls (titles, reviews, quota probes) and judges are only recorded."""
 
 
 _NULL = msgspec.Raw(b"null")
@@ -40,7 +41,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         seq: arrival order at the proxy, from 1, unique within the session.
         api: dialect that the harness spoke (`openai.chat`, `openai.responses`, `anthropic.messages`, `gemini`).
         model: name that the harness asked for.
-        role: `main`, `sub`, `aux` or `judge`, by the rules of the harness's adapter.
+        role: `main`, `sub`, `summary`, `aux` or `judge`, by the rules of the harness's adapter.
         thread: id by which the harness tells its agents apart; empty for the main one.
         parent_seq: call whose full ids are a strict prefix of this prompt, None for a root.
         parent_status: `root`, `extends` or `unresolved`.

@@ -11,7 +11,7 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Where sampled tokens went: ``sampled == trained + masked + dropped``, always.
 
     Attributes:
-        sampled: tokens in the completions of all recorded calls.
+        sampled: tokens in the completions of all recorded calls, and the one that each measured `replay_gap` costs.
         trained: of them, those with response_mask 1 in a row.
         masked: of them, those in a row with response_mask 0, or of calls that are not trained by rule.
         dropped: of them, those of attempts and groups that were discarded.

@@ -6,38 +6,22 @@ idempotent, and a group is closed by one script that writes the outbox entry in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from redis.commands.core import AsyncScript
+
+from shared.store import scripts
 from shared.store.connect import Client, Keys, fields, raw, store_errors, text
+from shared.store.epoch import READY, Epoch, raise_if_wiped
 
-# KEYS: hash   ARGV: field, body.  Returns new | same | conflict; a conflict is remembered.
-_PUT_ONCE = """
-if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then return 'new' end
-if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then return 'same' end
-redis.call('HSETNX', KEYS[2], 'conflict', ARGV[1])
-return 'conflict'
-"""
-
-# KEYS: group, closed, open groups   ARGV: group id, info, now
-_OPEN_GROUP = """
-if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
-redis.call('HSETNX', KEYS[1], 'info', ARGV[2])
-redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[1])
-return 1
-"""
-
-# KEYS: group, closed, open groups, outbox   ARGV: group id, body, ttl of the group, ttl of the note that it is closed
-_CLOSE_GROUP = """
-if not redis.call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[4]) then return 0 end
-redis.call('XADD', KEYS[4], '*', 'group', ARGV[1], 'body', ARGV[2])
-redis.call('ZREM', KEYS[3], ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[3])
-return 1
-"""
-
+_OPEN_S = 86400
+"""Seconds after its last change for which something open is kept: as long as the bus keeps what it was made of."""
 _CLOSED_S = 3 * 86400
 """Seconds for which a closed group is remembered: longer than the bus keeps a message that could open it again."""
+_MOST_AT_ONCE = 256
+"""Keys in one script: the store does nothing else meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +44,47 @@ class GroupState:
 
 
 class Assembly:
-    """Assembly state of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
+    """Assembly state of one run.
 
-    def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0) -> None:
+    Every method raises `StoreUnavailable` when the store does not answer in time, and those that write `StoreWiped` when it
+    lost the run's state.
+
+    Args:
+        client: of the store.
+        run_id: of the run.
+        ttl_s: seconds for which closed groups and settled attempts are kept.
+        permit: what the epoch must say for anything to be written.
+    """
+
+    def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0, permit: str = READY) -> None:
         self._redis = client
+        self._run_id = run_id
         self._key = Keys(run_id)
         self._ttl = int(ttl_s)
-        self._put_once = client.register_script(_PUT_ONCE)
-        self._open_group = client.register_script(_OPEN_GROUP)
-        self._close_group = client.register_script(_CLOSE_GROUP)
+        self._permit = permit
+        self.epoch = Epoch(client, self._key)
+        self._put_once = client.register_script(scripts.PUT)
+        self._open_group = client.register_script(scripts.OPEN_GROUP)
+        self._settle = client.register_script(scripts.SETTLE)
+        self._close_group = client.register_script(scripts.CLOSE_GROUP)
+        self._note_closed = client.register_script(scripts.NOTE_CLOSED)
+
+    def rebuilt_by(self, token: str) -> Assembly:
+        """The same, for whoever rebuilds it under a token (see `Epoch.claim`)."""
+        return Assembly(self._redis, self._run_id, self._ttl, token)
 
     async def put_call(self, session_id: str, seq: int, body: bytes) -> Literal["new", "same", "conflict"]:
         """Keeps a call's record; a second one with another body is a conflict and is remembered as such."""
         with store_errors("keep a call"):
-            keys = [self._key("asm", session_id, "calls"), self._key("asm", session_id)]
-            reply = text(await self._put_once(keys=keys, args=[seq, body]))
-        return "new" if reply == "new" else "same" if reply == "same" else "conflict"
+            kept = await self._put(self._key("asm", session_id, "calls"), seq, body)
+            if kept == "other":
+                await self._put(self._key("asm", session_id), "conflict", str(seq).encode())
+        return "new" if kept == "new" else "same" if kept == "same" else "conflict"
 
     async def put_part(self, session_id: str, part: Literal["sealed", "outcome"], body: bytes) -> None:
         """Keeps the sealing or the outcome of an attempt; the first one stays."""
         with store_errors("keep a part"):
-            await self._redis.hsetnx(self._key("asm", session_id), part, body)
+            await self._put(self._key("asm", session_id), part, body)
 
     async def load(self, session_id: str) -> Parts:
         """All that is known of an attempt."""
@@ -93,16 +97,16 @@ class Assembly:
     async def open_group(self, group_id: str, info: bytes, now: float) -> bool:
         """Notes that a group exists since `now` (unix seconds); the first `info` stays. False if it is closed."""
         with store_errors("open a group"):
-            keys = [self._key("grp", group_id), self._key("grp", group_id, "closed"), self._key("grps")]
-            return bool(await self._open_group(keys=keys, args=[group_id, info, now]))
+            keys = [self._key("grp", group_id), self._closed(group_id), self._key("grps")]
+            return await self._run(self._open_group, keys, group_id, info, now, _OPEN_S) == "open"
 
-    async def settle(self, group_id: str, session_id: str, rollout_id: str, attempt: int, body: bytes) -> GroupState:
-        """Notes what became of an attempt (the first body stays) and lets its parts expire. Returns the group as it now is."""
+    async def settle(self, group_id: str, session_id: str, rollout_id: str, attempt: int, body: bytes) -> bool:
+        """Notes what became of an attempt (the first body stays) and lets its parts expire. False if its group was closed
+        before: then nothing is noted."""
         with store_errors("settle an attempt"):
-            await self._redis.hsetnx(self._key("grp", group_id), f"{rollout_id}/{attempt}", body)
-            for key in (self._key("asm", session_id), self._key("asm", session_id, "calls")):
-                await self._redis.expire(key, self._ttl)
-        return await self.group(group_id)
+            parts = [self._key("asm", session_id), self._key("asm", session_id, "calls")]
+            keys = [self._key("grp", group_id), self._closed(group_id), *parts]
+            return await self._run(self._settle, keys, f"{rollout_id}/{attempt}", body, _OPEN_S, self._ttl) == "settled"
 
     async def is_settled(self, group_id: str, rollout_id: str, attempt: int) -> bool:
         """Whether an attempt was settled before."""
@@ -118,12 +122,23 @@ class Assembly:
         settled = {(rollout, int(attempt)): body for (rollout, _, attempt), body in named.items()}
         return GroupState(info, settled, await self.is_closed(group_id))
 
-    async def close_group(self, group_id: str, body: bytes) -> bool:
-        """Closes a group and puts `body` (its message) in the outbox, in one step. False if it was closed before."""
+    async def close_group(self, group_id: str, body: bytes, seen: GroupState) -> Literal["closed", "changed", "before"]:
+        """Closes a group and puts `body` (its message) in the outbox, in one step.
+
+        Returns `changed` if more is known of it than what was `seen` when the message was made, `before` if it was closed then.
+        """
         with store_errors("close a group"):
-            group = self._key("grp", group_id)
-            keys = [group, self._key("grp", group_id, "closed"), self._key("grps"), self._key("outbox")]
-            return bool(await self._close_group(keys=keys, args=[group_id, body, self._ttl, _CLOSED_S]))
+            keys = [self._key("grp", group_id), self._closed(group_id), self._key("grps"), self._key("outbox")]
+            known = len(seen.settled) + (seen.info is not None)
+            done = await self._run(self._close_group, keys, group_id, body, known, self._ttl, _CLOSED_S)
+        return "closed" if done == "closed" else "changed" if done == "changed" else "before"
+
+    async def note_closed(self, group_ids: Sequence[str]) -> None:
+        """Remembers that groups are closed and that their messages are on the bus."""
+        with store_errors("note closed groups"):
+            for first in range(0, len(group_ids), _MOST_AT_ONCE):
+                keys = [self._closed(group_id) for group_id in group_ids[first : first + _MOST_AT_ONCE]]
+                await self._run(self._note_closed, keys, _CLOSED_S)
 
     async def overdue(self, before: float) -> list[str]:
         """Open groups that were opened before a time (unix seconds), oldest first."""
@@ -158,9 +173,21 @@ class Assembly:
         It shows in `GroupState.settled` as attempt 0, with the last attempt's number in decimal as body.
         """
         with store_errors("end a rollout"):
-            await self._redis.hsetnx(self._key("grp", group_id), f"{rollout_id}/0", str(attempt))
+            await self._put(self._key("grp", group_id), f"{rollout_id}/0", str(attempt).encode())
 
     async def is_closed(self, group_id: str) -> bool:
         """Whether a group was closed before."""
         with store_errors("look up a group"):
-            return bool(await self._redis.exists(self._key("grp", group_id, "closed")))
+            return bool(await self._redis.exists(self._closed(group_id)))
+
+    def _closed(self, group_id: str) -> str:
+        return self._key("grp", group_id, "closed")
+
+    async def _put(self, key: str, name: str | int, body: bytes) -> str:
+        return await self._run(self._put_once, [key], name, body, _OPEN_S)
+
+    async def _run(self, script: AsyncScript, keys: Sequence[str], *arguments: Any) -> str:
+        """The reply of a guarded script."""
+        reply = await script(keys=[self.epoch.key, *keys], args=[self._permit, *arguments])
+        raise_if_wiped(reply)
+        return text(reply)

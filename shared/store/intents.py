@@ -24,10 +24,14 @@ CallEnd = Literal["delivered", "cut", "errored"]
 
 Refusal = Literal["unknown", "sealed", "hold"]
 
+LIFE_S = 3 * 86400
+"""Seconds after which what nobody ended expires: longer than any session lives."""
+
 _MOST_AT_ONCE = 256
 """Calls in one script: the store does nothing else meanwhile."""
 
-# KEYS: gate, gate-open, a secret per call   ARGV: prefix of session keys, a proxy id per call
+# KEYS: gate, gate-open, a secret per call   ARGV: prefix of session keys, ttl, a proxy id per call
+# Without a gate nobody knows which weights are served: calls are held.
 _BEGIN = """
 local gate = redis.call('HMGET', KEYS[1], 'state', 'version')
 local function begin(secret, proxy)
@@ -36,14 +40,15 @@ local function begin(secret, proxy)
   local skey = ARGV[1] .. sid
   local s = redis.call('HMGET', skey, 'status', 'meta')
   if s[1] ~= 'live' then return {'sealed'} end
-  if gate[1] == 'updating' then return {'hold'} end
+  if gate[1] ~= 'serving' then return {'hold'} end
   local seq = redis.call('HINCRBY', skey, 'seq', 1)
   redis.call('HSET', skey .. ':calls', seq, 'open:' .. proxy)
+  if seq == 1 then redis.call('EXPIRE', skey .. ':calls', ARGV[2]) end
   redis.call('HSET', KEYS[2], sid .. '/' .. seq, proxy)
   return {'ok', sid, s[2], seq, gate[2] or '0'}
 end
 local replies = {}
-for n = 3, #KEYS do replies[n - 2] = begin(KEYS[n], ARGV[n - 1]) end
+for n = 3, #KEYS do replies[n - 2] = begin(KEYS[n], ARGV[n]) end
 return replies
 """
 
@@ -131,7 +136,7 @@ class Intents:
     async def _run_begin(self, asked: list[_Asked]) -> list[Begun | Refusal]:
         keys = [self._key("gate"), self._key("gate", "open"), *(self._key("secret", secret_hash(a.secret)) for a in asked)]
         with store_errors("register a call"):
-            replies = await self._begin(keys=keys, args=[self._key("sess", ""), *(a.proxy_id for a in asked)])
+            replies = await self._begin(keys=keys, args=[self._key("sess", ""), LIFE_S, *(a.proxy_id for a in asked)])
         return [_begun(reply) for reply in replies]
 
     async def _answer(self, asked: list[_Asked], replies: list[Begun | Refusal]) -> None:

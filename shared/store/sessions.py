@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from shared.errors import StoreWiped
 from shared.store.connect import Client, Keys, store_errors, text
-from shared.store.intents import Begun, CallEnd, Ended, Intents, Refusal, secret_hash
+from shared.store.intents import LIFE_S, Begun, CallEnd, Ended, Intents, Refusal, secret_hash
 
 __all__ = ["ALIVE_S", "Begun", "CallEnd", "Ended", "Refusal", "Seal", "Sessions", "secret_hash"]
 
@@ -19,19 +20,33 @@ ALIVE_S = 3
 
 _POLL_S = 0.02
 
-# KEYS: session, secret   ARGV: meta, session id
+# KEYS: proxy, gate, open calls   ARGV: seconds for which the proxy is alive, seconds for which the rest is kept
+_HEARTBEAT = """
+redis.call('SET', KEYS[1], 1, 'EX', ARGV[1])
+for n = 2, 3 do redis.call('EXPIRE', KEYS[n], ARGV[2]) end
+"""
+
+# KEYS: gate   ARGV: version, seconds for which it is kept
+_RESTORE = """
+redis.call('HSETNX', KEYS[1], 'version', ARGV[1])
+redis.call('HSETNX', KEYS[1], 'state', 'serving')
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+"""
+
+# KEYS: session, secret   ARGV: meta, session id, ttl
 _CREATE = """
 local s = redis.call('HMGET', KEYS[1], 'status', 'secret')
 if s[1] then return s[2] == KEYS[2] and s[1] or 'other' end
 redis.call('HSET', KEYS[1], 'status', 'live', 'meta', ARGV[1], 'secret', KEYS[2])
-redis.call('SET', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[2], ARGV[2], 'EX', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
 return 'live'
 """
 
 # KEYS: session, calls   ARGV: ttl
 _SEAL = """
 local s = redis.call('HMGET', KEYS[1], 'status', 'secret')
-if not s[1] then return {} end
+if not s[1] then return false end
 redis.call('HSET', KEYS[1], 'status', 'sealed')
 for _, key in ipairs({s[2], KEYS[1], KEYS[2]}) do redis.call('EXPIRE', key, ARGV[1]) end
 return redis.call('HGETALL', KEYS[2])
@@ -74,12 +89,14 @@ class Sessions:
         self._seal = client.register_script(_SEAL)
         self._score = client.register_script(_SCORE)
         self._finish = client.register_script(_FINISH)
+        self._heartbeat = client.register_script(_HEARTBEAT)
+        self._restore = client.register_script(_RESTORE)
 
     async def create(self, session_id: str, secret: str, meta: bytes) -> bool:
         """Opens a session; doing it again changes nothing. Returns False if it was sealed, or opened with another secret."""
         with store_errors("open a session"):
             keys = [self._key("sess", session_id), self._key("secret", secret_hash(secret))]
-            return text(await self._create(keys=keys, args=[meta, session_id])) == "live"
+            return text(await self._create(keys=keys, args=[meta, session_id, LIFE_S])) == "live"
 
     async def meta(self, session_id: str) -> bytes | None:
         """A session's metadata as given to `create`; None if there is no such session."""
@@ -88,7 +105,8 @@ class Sessions:
         return None if meta is None else text(meta).encode()
 
     async def begin(self, secret: str, proxy_id: str) -> Begun | Refusal:
-        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded."""
+        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded (or the
+        gate is not known, see `restore_gate`)."""
         return await self._intents.begin(secret, proxy_id)
 
     async def status(self, secret: str) -> str | None:
@@ -109,7 +127,7 @@ class Sessions:
     async def seal(self, session_id: str, drain_s: float) -> Seal | None:
         """Revokes the secret, waits up to `drain_s` for open calls of living proxies, counts the rest as lost.
 
-        Doing it again gives the same answer. None if there is no such session.
+        Doing it again gives the same answer. None if there is no such session. Raises `StoreWiped` when it is lost meanwhile.
         """
         until = asyncio.get_running_loop().time() + drain_s
         with store_errors("seal a session"):
@@ -136,9 +154,10 @@ class Sessions:
         return None if reward is None else float(text(reward))
 
     async def heartbeat(self, proxy_id: str) -> None:
-        """Says that a proxy lives; to be repeated every second."""
+        """Says that a proxy lives, and keeps the gate from expiring; to be repeated every second."""
         with store_errors("send a heartbeat"):
-            await self._redis.set(self._key("proxy", proxy_id), 1, ex=ALIVE_S)
+            keys = [self._key("proxy", proxy_id), self._key("gate"), self._key("gate", "open")]
+            await self._heartbeat(keys=keys, args=[ALIVE_S, LIFE_S])
 
     async def close_gate(self) -> None:
         """From now on `begin` answers `hold`."""
@@ -150,10 +169,27 @@ class Sessions:
         with store_errors("open the gate"):
             await self._redis.hset(self._key("gate"), mapping={"state": "serving", "version": version})
 
+    async def knows_gate(self) -> bool:
+        """Whether it is known if calls may begin. It is not before anybody said so, or after the store lost it."""
+        with store_errors("look at the gate"):
+            return bool(await self._redis.hexists(self._key("gate"), "state"))
+
+    async def restore_gate(self, version: int) -> None:
+        """Lets calls begin, stamped with a version, unless the gate is known."""
+        with store_errors("restore the gate"):
+            await self._restore(keys=[self._key("gate")], args=[version, LIFE_S])
+
     async def version(self) -> int:
-        """The weight version that is stamped on calls; 0 before the first push."""
+        """The weight version that is stamped on calls; 0 before the first push.
+
+        Raises:
+            StoreWiped: the gate is not known.
+        """
         with store_errors("read the version"):
-            return int(await self._redis.hget(self._key("gate"), "version") or 0)
+            state, version = await self._redis.hmget(self._key("gate"), "state", "version")
+        if state is None:
+            raise StoreWiped("the store does not know the engine's weight version; a proxy restores it from the bus")
+        return int(version or 0)
 
     async def in_flight(self) -> int:
         """Calls of living proxies between `begin` and `end`, over all sessions."""
@@ -165,6 +201,8 @@ class Sessions:
     async def _revoke(self, session_id: str) -> dict[int, str]:
         """Takes the session out of service; its calls by number with their states."""
         flat = await self._seal(keys=[self._key("sess", session_id), self._key("sess", session_id, "calls")], args=[self._ttl])
+        if flat is None:
+            raise StoreWiped(f"the store lost the session {session_id}, and with it the number of its calls")
         return {int(flat[i]): text(flat[i + 1]) for i in range(0, len(flat), 2)}
 
     async def _awaited(self, calls: dict[int, str]) -> bool:

@@ -150,6 +150,6 @@ def _pictures(evidence: Evidence) -> Iterator[str]:
 
 _SEEN = {
     "streaming": _streamed, "parallel": _two_calls, "thinking": _thought, "retry": _statuses(429, 500),
-    "disconnect": _broken, "overflow": _statuses(400), "subagent": _note("sub"), "compaction": _note("aux"),
+    "disconnect": _broken, "overflow": _statuses(400), "subagent": _note("sub"), "compaction": _note("summary"),
     "image": _pictures,
 }  # fmt: skip

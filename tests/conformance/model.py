@@ -107,7 +107,8 @@ class ConformanceModel:
         turns = prompt.turns
         marked = _marks(turns, "user") or _marks(turns, "assistant")  # a summary may stand in either
         if not marked:
-            return Say("A short answer.", "aux")
+            summary = any(asks_summary(program, turns) for program in self._programs.values())
+            return Say("A short answer.", "summary" if summary else "aux")
         at, found = marked[-1]
         program, key = self._programs[found["harness"]], (found["harness"], found["scene"])
         state = self._states.setdefault(key, State())
@@ -115,7 +116,7 @@ class ConformanceModel:
             return Say(_VERDICT, "judge")
         if asks_summary(program, turns):
             state.first("summary")
-            return Say(_SUMMARY.format(mark=mark("main", *key)), "aux")
+            return Say(_SUMMARY.format(mark=mark("main", *key)), "summary")
         if not program.done and program.shell.name not in prompt.tools:
             return Say("A short answer.", "aux")
         step = state.said if program.rewrites else sum(turn.role == "assistant" for turn in turns[at:])

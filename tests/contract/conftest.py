@@ -19,7 +19,10 @@ from shared.bus.memory import Broker, MemoryBus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
+from tests.contract.store_kit import address, assembly, client, sessions
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
+
+__all__ = ["address", "assembly", "client", "sessions"]
 
 REPO = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((REPO / "docker-compose.yml").read_text())["services"]

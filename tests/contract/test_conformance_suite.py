@@ -75,7 +75,7 @@ def test_calls_without_a_mark_are_auxiliary() -> None:
     task = Turn("user", mark("main", "claude", "compaction"))
     order = Turn("user", "Your task is to create a detailed summary of the conversation so far, ...")
     assert ask(model, "claude", [Turn("system", "x"), task])[2] == "main"
-    assert ask(model, "claude", [Turn("system", "x"), task, Turn("assistant", "y"), order])[2] == "aux"
+    assert ask(model, "claude", [Turn("system", "x"), task, Turn("assistant", "y"), order])[2] == "summary"
     assert ask(model, "claude", [Turn("user", mark("sub", "claude", "subagent"))])[2] == "sub"
 
 

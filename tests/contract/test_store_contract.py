@@ -4,57 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
-from collections.abc import AsyncIterator, Callable
 
-import fakeredis
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import FidelityError
 from shared.store.assembly import Assembly
-from shared.store.blobs import Blobs
-from shared.store.connect import Client, connect
+from shared.store.connect import Client
 from shared.store.sessions import Begun, CallEnd, Seal, Sessions
-from tests.embedded import Address
+from tests.contract.store_kit import begun, new_assembly, new_run, new_sessions
 from tests.waiting import eventually
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture(params=["memory", "embedded", "container"])
-def address(request: pytest.FixtureRequest) -> Address | None:
-    """Where the store is; None for the twin."""
-    fixture = {"memory": None, "embedded": "store_server", "container": "redis_container"}[request.param]
-    return request.getfixturevalue(fixture) if fixture else None
-
-
-@pytest.fixture
-async def client(address: Address | None) -> AsyncIterator[Client]:
-    client = fakeredis.FakeAsyncRedis() if address is None else connect(address.url, address.secret)
-    yield client
-    await client.aclose()
-
-
-def new_run() -> str:
-    return f"run-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-def sessions(client: Client) -> Sessions:
-    return Sessions(client, new_run())
-
-
-@pytest.fixture
-def assembly(client: Client) -> Assembly:
-    return Assembly(client, new_run())
-
-
-async def begun(sessions: Sessions, secret: str = "s3cret", proxy: str = "proxy-1") -> Begun:
-    reply = await sessions.begin(secret, proxy)
-    assert isinstance(reply, Begun)
-    return reply
 
 
 # --- sessions ----------------------------------------------------------------------------------------------------------
@@ -142,7 +102,7 @@ ENDS: list[CallEnd | None] = ["delivered", "cut", "errored", None]
 @FEW
 @given(ends=st.lists(st.sampled_from(ENDS), max_size=8), seed=st.integers(0, 99))
 async def test_a_seal_tells_of_every_call_whatever_the_order(client: Client, ends: list[CallEnd | None], seed: int) -> None:
-    sessions, order = Sessions(client, new_run()), random.Random(seed)
+    sessions, order = await new_sessions(client), random.Random(seed)
     await sessions.create("r1-a1", "s3cret", b"")
     numbered = [(end, (await begun(sessions)).seq) for end in ends]
     order.shuffle(numbered)
@@ -215,7 +175,7 @@ PARTS: list[tuple[str, int]] = [(f"r{n}", attempt) for n in range(3) for attempt
 @FEW
 @given(order=st.permutations(PARTS * 2))
 async def test_any_order_and_number_of_settlings_gives_the_same_group(client: Client, order: list[tuple[str, int]]) -> None:
-    collectors = [Assembly(client, run) for run in [new_run()] * 3]
+    collectors = [await new_assembly(client, run := new_run()), Assembly(client, run), Assembly(client, run)]
     assert await collectors[0].open_group("g", b"info", 1.0)
     await asyncio.gather(
         *(
@@ -231,20 +191,39 @@ async def test_any_order_and_number_of_settlings_gives_the_same_group(client: Cl
 
 
 async def test_the_first_settling_of_an_attempt_stays(assembly: Assembly) -> None:
-    await assembly.settle("g", "r-a1", "r", 1, b"first")
-    assert (await assembly.settle("g", "r-a1", "r", 1, b"second")).settled == {("r", 1): b"first"}
+    assert [await assembly.settle("g", "r-a1", "r", 1, body) for body in (b"first", b"second")] == [True, True]
+    assert (await assembly.group("g")).settled == {("r", 1): b"first"}
+
+
+async def test_nothing_is_settled_in_a_group_that_is_closed(assembly: Assembly) -> None:
+    assert await assembly.settle("g", "r1-a1", "r1", 1, b"in time")
+    seen = await assembly.group("g")
+    assert await assembly.close_group("g", b"message", seen) == "closed"
+    assert await assembly.settle("g", "r1-a1", "r1", 1, b"in time")
+    assert not await assembly.settle("g", "r2-a1", "r2", 1, b"late")
+    assert (await assembly.group("g")).settled == seen.settled
+
+
+async def test_a_group_is_not_closed_by_who_has_not_seen_all_of_it(assembly: Assembly) -> None:
+    seen = await assembly.group("g")
+    await assembly.settle("g", "r1-a1", "r1", 1, b"body")
+    assert await assembly.close_group("g", b"message", seen) == "changed"
+    assert await assembly.outbox() == []
+    assert await assembly.close_group("g", b"message", await assembly.group("g")) == "closed"
+    assert await assembly.close_group("g", b"message", seen) == "before"
 
 
 @FEW
 @given(closers=st.integers(2, 12), groups=st.integers(1, 3))
 async def test_a_group_is_closed_exactly_once(client: Client, closers: int, groups: int) -> None:
-    run = new_run()
-    collectors = [Assembly(client, run) for _ in range(closers)]
+    collectors = [await new_assembly(client, run := new_run()), *(Assembly(client, run) for _ in range(closers - 1))]
     for g in range(groups):
         await collectors[0].open_group(f"g{g}", b"info", 1.0)
     tries = [(g, n) for g in range(groups) for n in range(closers)]
-    won = await asyncio.gather(*(collectors[n].close_group(f"g{g}", f"{g}/{n}".encode()) for g, n in tries))
-    bodies = [f"{g}/{n}".encode() for (g, n), mine in zip(tries, won, strict=True) if mine]
+    seen = {g: await collectors[0].group(f"g{g}") for g in range(groups)}
+    done = await asyncio.gather(*(collectors[n].close_group(f"g{g}", f"{g}/{n}".encode(), seen[g]) for g, n in tries))
+    assert set(done) == {"closed", "before"}
+    bodies = [f"{g}/{n}".encode() for (g, n), how in zip(tries, done, strict=True) if how == "closed"]
     assert len(bodies) == groups
     assert sorted(body for _, body in await collectors[0].outbox()) == sorted(bodies)
     assert await collectors[0].overdue(2.0) == []
@@ -253,10 +232,10 @@ async def test_a_group_is_closed_exactly_once(client: Client, closers: int, grou
 
 
 async def test_a_closed_group_stays_closed_when_its_state_has_expired(client: Client) -> None:
-    assembly = Assembly(client, new_run(), ttl_s=1)
+    assembly = await new_assembly(client, ttl_s=1)
     await assembly.open_group("g", b"info", 1.0)
     await assembly.settle("g", "r-a1", "r", 1, b"body")
-    assert await assembly.close_group("g", b"message")
+    assert await assembly.close_group("g", b"message", await assembly.group("g")) == "closed"
 
     async def has_expired() -> bool:
         return not (await assembly.group("g")).settled
@@ -264,7 +243,7 @@ async def test_a_closed_group_stays_closed_when_its_state_has_expired(client: Cl
     await eventually(has_expired)
     assert await assembly.is_closed("g")
     assert not await assembly.open_group("g", b"info", 9.0)
-    assert not await assembly.close_group("g", b"message")
+    assert await assembly.close_group("g", b"message", await assembly.group("g")) == "before"
 
 
 async def test_groups_are_overdue_by_when_they_were_first_opened(assembly: Assembly) -> None:
@@ -276,7 +255,7 @@ async def test_groups_are_overdue_by_when_they_were_first_opened(assembly: Assem
 
 async def test_the_outbox_keeps_messages_in_order_until_they_are_published(assembly: Assembly) -> None:
     for n in range(3):
-        await assembly.close_group(f"g{n}", f"m{n}".encode())
+        await assembly.close_group(f"g{n}", f"m{n}".encode(), await assembly.group(f"g{n}"))
     [(first, _), *rest] = await assembly.outbox()
     await assembly.published(first)
     await assembly.published(first)
@@ -288,29 +267,3 @@ async def test_the_last_attempt_of_a_rollout_is_noted_once(assembly: Assembly) -
     await assembly.end_rollout("g", "r", 2)
     await assembly.end_rollout("g", "r", 3)
     assert (await assembly.group("g")).settled == {("r", 0): b"2"}
-
-
-# --- blobs -------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_blob_comes_back_as_it_was_put(client: Client) -> None:
-    blobs, body = Blobs(client, new_run()), bytes(range(256)) * 5000
-    ref = await blobs.put(body)
-    assert await blobs.put(body) == ref
-    assert (ref.size, await blobs.get(ref)) == (len(body), body)
-
-
-DAMAGES: dict[str, Callable[[Client, str], object]] = {
-    "gone": lambda client, key: client.delete(key),
-    "damaged": lambda client, key: client.set(key, b"something else"),
-}
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-async def test_a_blob_that_is_not_what_was_put_is_an_error(client: Client, how: str) -> None:
-    blobs = Blobs(client, run := new_run())
-    ref = await blobs.put(b"body")
-    [key] = [k async for k in client.scan_iter(f"*{run}*")]
-    await DAMAGES[how](client, key)  # type: ignore[misc]
-    with pytest.raises(FidelityError, match=how):
-        await blobs.get(ref)

@@ -21,12 +21,15 @@ async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(mortal_st
     await mortal_store.start()
     client = connect(mortal_store.address.url, mortal_store.address.secret)
     assembly, sessions = Assembly(client, RUN), Sessions(client, RUN)
+    await assembly.epoch.claim("test")
+    await assembly.epoch.finish("test")
+    await sessions.restore_gate(0)
     await sessions.create("r1-a1", "s3cret", b"meta")
     for n in range(1, 101):
         assert await assembly.put_call("r1-a1", n, f"call {n}".encode()) == "new"
         assert isinstance(await sessions.begin("s3cret", "proxy-1"), Begun)
     await sessions.close_gate()
-    await assembly.close_group("g", b"message")
+    await assembly.close_group("g", b"message", await assembly.group("g"))
     mortal_store.kill()
     loading = asyncio.create_task(assembly.load("r1-a1"))  # asked while the server is away
     await mortal_store.start()

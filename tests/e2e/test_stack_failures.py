@@ -141,7 +141,7 @@ async def test_check_and_help_and_doctor_tell_the_truth(tmp_path: Path) -> None:
     assert "a run cannot start: tasks.train" in out
     code, out = await openforge("doctor")
     assert "bubblewrap" in out
-    for verb in ("run", "dev", "serve", "rollout", "tap", "check", "doctor"):
+    for verb in ("run", "dev", "serve", "rollout", "tap", "check", "doctor", "runs", "groups", "show", "replay", "export"):
         code, out = await openforge(verb, "--help")
         assert code == 0
         assert len(out) > 200

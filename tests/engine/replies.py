@@ -27,6 +27,7 @@ class Reply:
         tool_calls: its tool calls.
         sampled: tokens sampled so far.
         fewer_logprobs: leave out the last log-prob.
+        certain: all log-probs are 0.
         ids: give prompt ids.
     """
 
@@ -40,6 +41,7 @@ class Reply:
     sampled: int = 0
     fewer_logprobs: bool = False
     nan_logprob: bool = False
+    certain: bool = False
     prompt_ids: bool = True
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -87,7 +89,7 @@ class Reply:
         return {"prompt_tokens": n, "completion_tokens": m, "total_tokens": n + m}
 
     def _logprob(self, ids: list[int], at: int) -> Json:
-        value = float("nan") if self.nan_logprob else tokenizer.logprob(ids, at)
+        value = float("nan") if self.nan_logprob else 0.0 if self.certain else tokenizer.logprob(ids, at)
         return {"token": tokenizer.decode(ids[at : at + 1]), "logprob": value, "bytes": [], "top_logprobs": []}
 
     def _chunk(self, delta: Json, finish_reason: str | None, extra: Json | None = None) -> Json:

@@ -40,7 +40,8 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         status: answer with this HTTP status and sample nothing.
         drop_after: break the connection after so many tokens.
         error_after: report an error inside the stream after so many tokens.
-        spoil: give one log-prob too few, one that is not a number, no prompt ids, or sample from another prompt than was sent.
+        spoil: give one log-prob too few, one that is not a number, no prompt ids, sample from another prompt than was sent, or
+            give the log-probs of a grammar that allows nothing else.
     """
 
     calls: list[int] = []
@@ -53,7 +54,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     status: int = 200
     drop_after: int | None = None
     error_after: int | None = None
-    spoil: Literal["", "short_logprobs", "nan_logprob", "no_prompt_ids", "other_prompt"] = ""
+    spoil: Literal["", "short_logprobs", "nan_logprob", "no_prompt_ids", "other_prompt", "grammar"] = ""
 
 
 class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

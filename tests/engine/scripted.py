@@ -33,6 +33,7 @@ class ScriptedEngine:
         finished: what the log has.
         generated: tokens sampled, as `vllm:generation_tokens_total` counts them.
         weights: version and state of weight updates.
+        scores: whether it scores prompts; `may_score` makes it wait with that.
     """
 
     def __init__(self, script: Script | None = None, log: Path | None = None, max_model_len: int = 4096) -> None:
@@ -41,6 +42,9 @@ class ScriptedEngine:
         self.finished: list[Json] = []
         self.generated = 0
         self.weights = Weights()
+        self.scores = True
+        self.may_score = asyncio.Event()
+        self.may_score.set()
         self._log = log
         self._max_model_len = max_model_len
         self._runner: web.AppRunner | None = None
@@ -110,6 +114,7 @@ class ScriptedEngine:
         return Reply(
             number, body["model"], prompt, completion, finish, text, calls,
             fewer_logprobs=rule.spoil == "short_logprobs", nan_logprob=rule.spoil == "nan_logprob",
+            certain=rule.spoil == "grammar",
             prompt_ids=rule.spoil != "no_prompt_ids" and bool(body.get("return_token_ids")),
         )  # fmt: skip
 
@@ -156,6 +161,9 @@ class ScriptedEngine:
 
     async def _completions(self, request: web.Request) -> web.Response:
         body: Json = await request.json()
+        await self.may_score.wait()
+        if not self.scores:
+            return _error(400, "scripted to score nothing")
         prompt: list[int] = body["prompt"] if isinstance(body["prompt"], list) else tokenizer.encode(body["prompt"])
         scored: list[Json | None] = [None]
         for at in range(1, len(prompt)):

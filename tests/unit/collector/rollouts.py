@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from shared.events import CallRecorded, SessionSealed, TokenCounts
+from shared.events import CallRecorded, Message, SessionSealed, TokenCounts
 from shared.lineage import Lineage
 from shared.packing import digest, pack_floats, pack_ids
 
+M = TypeVar("M", bound=Message)
 RUN, GROUP = "run", "g1"
 few = settings(max_examples=40, deadline=None)
 """Examples enough to find what is there, few enough for a suite of seconds on a busy machine."""
@@ -72,7 +73,8 @@ class Session:
 
     @property
     def sampled(self) -> int:
-        return sum(map(len, self.completions.values()))
+        """Tokens that the engine sampled: completions, and one for each that it scored again."""
+        return sum(map(len, self.completions.values())) + sum(r.replay_gap is not None for r in self.records)
 
 
 def logprob(seq: int, i: int) -> float:
@@ -80,9 +82,9 @@ def logprob(seq: int, i: int) -> float:
     return -(seq + i / 64)
 
 
-def changed(record: CallRecorded, **fields: Any) -> CallRecorded:
-    """A record with other fields."""
-    return msgspec.structs.replace(record, **fields)
+def changed(message: M, **fields: Any) -> M:
+    """A message with other fields."""
+    return msgspec.structs.replace(message, **fields)
 
 
 def adds_up(counts: TokenCounts) -> bool:
@@ -103,8 +105,9 @@ def sessions(draw: st.DrawFn, max_calls: int = 9) -> Session:
             draw(_prompts(session)),
             draw(st.lists(tokens, max_size=4)),
             as_root=draw(st.booleans()),
-            role=draw(st.sampled_from(["main"] * 4 + ["sub", "aux", "judge"])),
+            role=draw(st.sampled_from(["main"] * 4 + ["sub", "summary", "aux", "judge"])),
             constrained=draw(st.integers(0, 7)) == 0,
+            replay_gap=draw(st.sampled_from([None, None, None, 0.0, 0.5])),
             delivery=draw(st.sampled_from(["sent", "sent", "sent", "cut"])),
             finish_reason=draw(st.sampled_from(["stop", "length", "tool_calls"])),
         )
@@ -113,13 +116,15 @@ def sessions(draw: st.DrawFn, max_calls: int = 9) -> Session:
 
 @st.composite
 def _prompts(draw: st.DrawFn, session: Session) -> list[int]:
-    kind = draw(st.sampled_from(["extend", "extend", "extend", "retry", "rewrite", "root"])) if session.records else "root"
+    kind = draw(st.sampled_from(["extend"] * 4 + ["retry", "rewrite", "compact", "root"])) if session.records else "root"
     news = draw(st.lists(tokens, min_size=1, max_size=3))
     if kind == "root":  # a subagent, or the session's first call
         return news
     seq = draw(st.integers(1, len(session.records)))
     if kind == "retry":
         return session.prompts[seq]
+    if kind == "compact":  # the history gives way to a summary that the model wrote of it
+        return [8, *session.completions[seq], *news]
     prompt = session.full(seq) + news
     if kind == "rewrite":
         at = draw(st.integers(0, len(prompt) - 1))

@@ -47,7 +47,7 @@ def test_every_sampled_token_is_trained_once_or_has_a_reason(session: Session, m
     assert tokens.sampled == session.sampled == tokens.trained + tokens.masked + tokens.dropped
     assert sum(tokens.reasons.values()) == tokens.masked + tokens.dropped
     assert tokens.trained == sum(sum(r.response_mask) for r in made.rows)
-    assert tokens.dropped == tokens.reasons.get("overlong", 0)
+    assert tokens.dropped == tokens.reasons.get("overlong", 0) + tokens.reasons.get("replay", 0)
 
 
 @few
@@ -88,7 +88,7 @@ def test_order_of_records_does_not_matter(session: Session, random: Any) -> None
 def test_what_the_proxy_noted_about_parents_only_serves_to_restore_prompts(session: Session) -> None:
     whole = Session()
     for r in session.records:
-        kept = {f: getattr(r, f) for f in ("role", "constrained", "delivery", "finish_reason")}
+        kept = {f: getattr(r, f) for f in ("role", "constrained", "replay_gap", "delivery", "finish_reason")}
         whole.call(session.prompts[r.seq], session.completions[r.seq], as_root=True, **kept)
     assert assembled(whole) == assembled(session)
 
@@ -179,45 +179,6 @@ def test_a_cut_call_is_trained_once_a_later_prompt_contains_it() -> None:
     assert assembled(session, cut=[1]).tokens.reasons == {"cut": 1}
     session.call([1, 2, 9], [3])
     assert assembled(session, cut=[1]).tokens.trained == 2
-
-
-def test_of_retries_the_extended_one_is_trained() -> None:
-    session = Session()
-    session.call([1], [2])
-    session.call([1], [3])
-    session.call([1, 2, 9], [4])
-    made = assembled(session)
-    assert shown(made) == rows_of(([1, 2, 9, 4], [0, 1, 0, 1]))
-    assert made.tokens.reasons == {"superseded": 1}
-
-
-def test_of_retries_that_nobody_extended_the_last_delivered_one_is_trained() -> None:
-    session = Session()
-    session.call([1], [2])
-    session.call([1], [3])
-    session.call([1], [4], delivery="cut")
-    made = assembled(session)
-    assert shown(made) == rows_of(([1, 3], [0, 1]))
-    assert made.tokens.reasons == {"superseded": 1, "cut": 1}
-
-
-def test_parallel_samples_of_one_prompt_are_both_trained_when_both_are_extended() -> None:
-    session = Session()
-    session.call([1], [2])
-    session.call([1], [3])
-    session.call([1, 2, 9], [4])
-    session.call([1, 3, 9], [5])
-    assert assembled(session).tokens.trained == 4
-
-
-def test_of_equal_retries_the_delivered_one_is_taken_for_the_parent() -> None:
-    session = Session()
-    session.call([1], [2])
-    session.call([1], [2], delivery="cut")
-    session.call([1, 2, 9], [4])
-    made = assembled(session)
-    assert unpack_floats(made.rows[0].logprobs)[1] == logprob(1, 0)
-    assert made.tokens.reasons == {"cut": 1}
 
 
 def test_long_rows_are_cut_between_calls() -> None:

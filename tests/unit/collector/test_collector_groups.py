@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from services.collector.attempt import Settled
 from services.collector.groups import GroupInfo, Slot, decide, read_slots
 from services.collector.tokens import count, total, untrain
+from shared.config import CollectorConfig
 from shared.events import GroupCompleted, GroupDiscarded, Purpose, TokenCounts, Trajectory
 from tests.unit.collector.rollouts import GROUP, RUN, adds_up, few
+
+CONFIG = CollectorConfig()
 
 
 def info(size: int = 4, purpose: Purpose = "train") -> GroupInfo:
@@ -40,7 +43,7 @@ def slots(rewards: Sequence[float | None]) -> dict[str, Slot]:
 
 
 def test_a_whole_group_completes_with_its_votes_in_order() -> None:
-    message = decide(info(), dict(reversed(slots([0, 1, 0, 1]).items())), strict=False)
+    message = decide(info(), dict(reversed(slots([0, 1, 0, 1]).items())), CONFIG)
     assert isinstance(message, GroupCompleted)
     assert [(t.rollout_id, t.reward) for t in message.trajectories] == [("r0", 0), ("r1", 1), ("r2", 0), ("r3", 1)]
     assert message.tokens == TokenCounts(sampled=20, trained=12, masked=8, reasons={"cut": 8})
@@ -49,26 +52,31 @@ def test_a_whole_group_completes_with_its_votes_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rewards", "strict", "reason"),
+    ("rewards", "strict", "min_group", "reason"),
     [
-        ([0, 1, None, None], False, None),
-        ([0, 1, None, None], True, "too_few"),
-        ([0, 1, 1, None], True, "too_few"),
-        ([0, None, None, None], False, "too_few"),
-        ([None, None, None, None], False, "too_few"),
-        ([1, 1, 1, 1], False, "no_variance"),
-        ([1, 1, 1, 1 + 1e-6], False, "no_variance"),
-        ([-2, -2, -2 - 2.9e-6, -2], False, "no_variance"),
-        ([1, 1, 1, 1 + 3e-6], False, None),
-        ([0, 1, 0], False, None),
-        ([0, None, None], False, "too_few"),
-        ([0, 1, None], False, None),
-        ([0, 1, None, None, None], False, "too_few"),
-        ([0], False, "too_few"),
+        ([0, 1, None, None], False, 0, None),
+        ([0, 1, None, None], True, 0, "too_few"),
+        ([0, 1, 1, None], True, 0, "too_few"),
+        ([0, None, None, None], False, 0, "too_few"),
+        ([None, None, None, None], False, 0, "too_few"),
+        ([1, 1, 1, 1], False, 0, "no_variance"),
+        ([1, 1, 1, 1 + 1e-6], False, 0, "no_variance"),
+        ([-2, -2, -2 - 2.9e-6, -2], False, 0, "no_variance"),
+        ([1, 1, 1, 1 + 3e-6], False, 0, None),
+        ([0, 1, 0], False, 0, None),
+        ([0, None, None], False, 0, "too_few"),
+        ([0, 1, None], False, 0, None),
+        ([0, 1, None, None, None], False, 0, "too_few"),
+        ([0], False, 0, "too_few"),
+        ([0, 1, None, None, None], False, 2, None),
+        ([0, 1, 1, None], False, 4, "too_few"),
+        ([0, 1, 1, 1], False, 4, None),
+        ([0, 1, None, None], True, 2, "too_few"),
+        ([0], False, 1, "no_variance"),
     ],
 )
-def test_admission_to_training(rewards: list[float | None], strict: bool, reason: str | None) -> None:
-    message = decide(info(len(rewards)), slots(rewards), strict=strict)
+def test_admission_to_training(rewards: list[float | None], strict: bool, min_group: int, reason: str | None) -> None:
+    message = decide(info(len(rewards)), slots(rewards), CollectorConfig(strict=strict, min_group=min_group))
     assert message is not None
     assert adds_up(message.tokens)
     assert sum(message.outcomes.values()) == len(rewards)
@@ -83,16 +91,16 @@ def test_admission_to_training(rewards: list[float | None], strict: bool, reason
 
 @pytest.mark.parametrize("rewards", [[1, 1, 1, 1], [0, None, None, None], [None] * 4])
 def test_evaluation_knows_no_rule_of_admission(rewards: list[float | None]) -> None:
-    message = decide(info(purpose="eval"), slots(rewards), strict=True)
+    message = decide(info(purpose="eval"), slots(rewards), CollectorConfig(strict=True))
     assert isinstance(message, GroupCompleted)
     assert [t.reward for t in message.trajectories] == [r for r in rewards if r is not None]
 
 
 def test_a_group_stays_open_until_all_its_rollouts_are_final() -> None:
-    assert decide(info(), slots([0, 1, 1]), strict=False) is None
-    assert decide(info(), {**slots([0, 1, 1]), "r3": Slot({1: failed()})}, strict=False) is None
-    assert decide(info(), {**slots([0, 1, 1]), "r3": Slot(last=1)}, strict=False) is None
-    assert decide(info(), {}, strict=False) is None
+    assert decide(info(), slots([0, 1, 1]), CONFIG) is None
+    assert decide(info(), {**slots([0, 1, 1]), "r3": Slot({1: failed()})}, CONFIG) is None
+    assert decide(info(), {**slots([0, 1, 1]), "r3": Slot(last=1)}, CONFIG) is None
+    assert decide(info(), {}, CONFIG) is None
 
 
 @pytest.mark.parametrize(
@@ -122,10 +130,10 @@ def test_of_two_attempts_with_a_vote_the_first_has_it_and_the_other_is_accounted
 
 def test_the_deadline_closes_a_group_with_what_is_there() -> None:
     waiting = {**slots([0, 1]), "r2": Slot({1: failed()})}
-    message = decide(info(), waiting, strict=False, overdue=True)
+    message = decide(info(), waiting, CONFIG, overdue=True)
     assert isinstance(message, GroupCompleted)
     assert message.outcomes == {"finished": 2, "SandboxError": 1, "deadline": 1}
-    short = decide(info(), slots([1]), strict=False, overdue=True)
+    short = decide(info(), slots([1]), CONFIG, overdue=True)
     assert isinstance(short, GroupDiscarded)
     assert (short.reason, short.outcomes) == ("deadline", {"finished": 1, "deadline": 3})
     assert adds_up(short.tokens)

@@ -197,7 +197,9 @@ async def test_a_group_is_closed_at_its_deadline_and_what_comes_later_changes_no
         (group,) = made.groups
         assert isinstance(group, GroupDiscarded)
         assert (group.reason, group.outcomes) == ("deadline", {"deadline": 4})
-        assert made.trajectories == []
+        late = made.trajectories
+        assert [(t.reason, t.tokens.trained) for t in late if isinstance(t, TrajectoryDiscarded)] == [("late", 0)] * 4
+        assert [t.tokens.reasons for t in late if isinstance(t, TrajectoryDiscarded)] == [{"late": 3}] * 4
 
 
 async def test_a_call_after_its_attempt_was_settled_is_ignored_and_counted() -> None:

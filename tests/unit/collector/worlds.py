@@ -28,12 +28,14 @@ from shared.events import (
 )
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
+from shared.store.connect import Keys
+from shared.store.epoch import READY
 from shared.subjects import subject_of
-from tests.unit.collector.rollouts import RUN, Session, ended
+from tests.unit.collector.rollouts import GROUP, RUN, Session, changed, ended
 
 
 class Store(fakeredis.FakeAsyncRedis):
-    """The store's twin. Its connection breaks once, after the operation number `breaks_after` was carried out."""
+    """The store's twin. Its connection breaks once, after the operation number `breaks_after` of a collector at work."""
 
     breaks_after = -1
     operations = 0
@@ -72,12 +74,12 @@ class World:
     async def start(self, breaks_after: int = -1, bus: type[MemoryBus] = MemoryBus) -> Worker:
         """Starts one more collector."""
         store = Store(server=self.server)
-        store.breaks_after = breaks_after
         worker_bus = bus(self.broker, retry_s=0.001)
         config = Config(run=RunConfig(id=RUN), collector=self.config)
         service = CollectorService(config, worker_bus, Assembly(store, RUN), Blobs(store, RUN))
         self.workers.append(Worker(service, worker_bus, store))
         await service.start()
+        store.operations, store.breaks_after = 0, breaks_after
         return self.workers[-1]
 
     async def publish(self, *messages: Message) -> None:
@@ -89,6 +91,11 @@ class World:
     def published(self, *kinds: type[Message]) -> list[Message]:
         """Messages of some types that the bus has kept."""
         return [m for d in self.broker.kept if isinstance(m := decode(d.data), kinds)]
+
+    @property
+    def restored(self) -> bool:
+        """Whether the store holds the run's state."""
+        return bool(fakeredis.FakeStrictRedis(server=self.server).get(Keys(RUN)("epoch")) == READY.encode())
 
     @property
     def groups(self) -> list[GroupCompleted | GroupDiscarded]:
@@ -120,9 +127,11 @@ async def world(workers: int = 1, *, breaks_after: int = -1, **config: Any) -> A
     made = World(CollectorConfig(**config))
     for _ in range(workers):
         await made.start(breaks_after)
-    yield made
-    for worker in made.workers:
-        await worker.kill()
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            await worker.kill()
 
 
 def session(rollout: str, attempt: int = 1) -> Session:
@@ -133,10 +142,11 @@ def session(rollout: str, attempt: int = 1) -> Session:
     return made
 
 
-def story(rollout: str, reward: float, attempt: int = 1, **more: Any) -> list[Message]:
+def story(rollout: str, reward: float, attempt: int = 1, group_id: str = GROUP, **more: Any) -> list[Message]:
     """All messages about an attempt that ended well."""
-    made = session(rollout, attempt)
-    return [scheduled(rollout, attempt, **more), *made.records, made.sealed(), finished(rollout, reward, attempt, **more)]
+    made, more = session(rollout, attempt), {"group_id": group_id, **more}
+    parts = [changed(record, group_id=group_id) for record in made.records], changed(made.sealed(), group_id=group_id)
+    return [scheduled(rollout, attempt, **more), *parts[0], parts[1], finished(rollout, reward, attempt, **more)]
 
 
 def scheduled(rollout: str, attempt: int = 1, **more: Any) -> RolloutScheduled:

@@ -94,7 +94,7 @@ def test_every_payload_that_is_mutated_is_valid_by_itself() -> None:
                 async with world.http.post(base + ROUTES[api], json=payload) as response:
                     assert response.status == 200, (api, await response.text())
 
-    asyncio.run(_in_world(scenario))
+    asyncio.run(in_world(scenario))
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # what it prints on failure is long
@@ -111,7 +111,7 @@ def test_odd_bodies_are_refused_or_served(sent: list[tuple[str, bool, bytes]]) -
                 if response.status == 400:
                     error_of(api, json.loads(answer))
 
-    asyncio.run(_in_world(scenario))
+    asyncio.run(in_world(scenario))
 
 
 def _counted(api: str) -> str:
@@ -163,10 +163,10 @@ def test_odd_paths_queries_and_headers_are_refused_or_served(sent: list[tuple[An
             status, answer = await wire.answer()
             assert status == 200 or 400 <= status < 500, (method, start, pairs, status, answer)
 
-    asyncio.run(_in_world(scenario))
+    asyncio.run(in_world(scenario))
 
 
-async def _in_world(scenario: Callable[[World, str], Awaitable[None]]) -> None:
+async def in_world(scenario: Callable[[World, str], Awaitable[None]]) -> None:
     """Plays a scenario; afterwards every call that the engine finished is on record, and nothing else."""
     engine = ScriptedEngine()
     await engine.start()

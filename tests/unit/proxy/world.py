@@ -79,6 +79,11 @@ class World:
     blobs: Blobs
     proxy: ProxyService
     http: aiohttp.ClientSession
+    store: fakeredis.FakeAsyncRedis
+
+    async def wipe(self) -> None:
+        """Takes all that the store has."""
+        await self.store.flushall()
 
     def another_proxy(self) -> ProxyService:
         """One more proxy of the same run; the caller starts and stops it."""
@@ -137,7 +142,7 @@ async def living_world(
     await proxy.start()
     try:
         async with aiohttp.ClientSession() as http:
-            yield World(config, engine, bus, sessions, blobs, proxy, http)
+            yield World(config, engine, bus, sessions, blobs, proxy, http, store)
     finally:
         bus.free.set()
         await proxy.stop()

@@ -52,11 +52,12 @@ async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIt
             seen.append(message)
 
         sessions = Sessions(store, "run-1")
+        await sessions.restore_gate(0)
         rollouts = Rollouts(bus, sessions, scripted_engine, plan)
         await rollouts.listen()
         others = [kind for kind in EVENTS if not kind.__name__.startswith("Group")]
         await bus.consume("watch", others, watch)
-        service = TrainerService(config, bus, sessions, Blobs(store, "run-1"), factory=factory)
+        service = TrainerService(config, bus, sessions, Blobs(store, "run-1", patience_s=0), factory=factory)
         await service.start()
         worlds.append(World(config, bus, sessions, service, rollouts, learners, seen))
         return worlds[-1]

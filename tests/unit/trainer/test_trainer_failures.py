@@ -19,6 +19,14 @@ async def test_a_run_ends_when_the_infrastructure_loses_everything(make_world: M
     assert "\n" not in end.error
 
 
+async def test_a_run_ends_when_no_task_has_a_verifier_that_works(make_world: MakeWorld) -> None:
+    world = await make_world(lambda start: 1.0 if start.rollout_id[-1] == "0" else "VerifierError", eval_episodes=0, steps=3)
+    end = await world.run()
+    assert not end.ok
+    assert "the verifiers of all 4 training tasks failed 3 times or more" in end.error
+    assert sorted(world.summary["tasks_quarantined"]) == ["t00", "t01", "t02", "t03"]
+
+
 async def test_too_many_lost_episodes_end_the_run(make_world: MakeWorld) -> None:
     world = await make_world(lambda start: "EngineError")
     end = await world.run()

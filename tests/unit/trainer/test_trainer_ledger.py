@@ -53,3 +53,11 @@ def test_a_session_counts_once_however_often_it_is_told() -> None:
     for message in (sealed("a", 3, []), sealed("a", 3, []), sealed("b", 4, [1, 4])):
         ledger.seal(message)
     assert ledger.calls_recorded == 5
+
+
+def test_the_largest_gap_is_kept_and_absent_until_one_was_measured() -> None:
+    ledger = Ledger()
+    assert ledger.max_logprob_gap is None
+    for gap in (0.0, 2e-6, 1e-6):
+        ledger.compare(gap)
+    assert ledger.max_logprob_gap == 2e-6

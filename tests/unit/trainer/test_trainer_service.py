@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from shared.events import GroupCompleted, RolloutStart, RunEvaluated, RunStaged, RunStepped, WeightsLoaded
 from tests.unit.trainer.twins import MakeWorld, by_number
@@ -55,7 +56,15 @@ async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world
     world = await make_world(steps=1, norm_adv_by_std_in_grpo=False)
     await world.run()
     (samples,) = world.learners[0].samples
-    assert [s.advantage for s in samples] == [-0.5, 0.5] * 6
+    assert [list(s.advantages) for s in samples] == [[-0.5], [0.5]] * 6
+
+
+async def test_the_settings_of_credit_reach_the_learner(make_world: MakeWorld) -> None:
+    credit = {"adv_estimator": "rloo", "loss_weighting": "constant", "loss_scale_factor": 8}
+    world = await make_world(steps=1, **credit)  # 4 tokens a rollout over 8, and half the group against the others: 4/3 * 1/2
+    await world.run()
+    (samples,) = world.learners[0].samples
+    assert [a for s in samples for a in s.advantages] == pytest.approx([-1 / 3, 1 / 3] * 6)
 
 
 async def test_rollouts_are_named_seeded_and_spread_over_the_tasks(make_world: MakeWorld) -> None:
@@ -114,6 +123,34 @@ async def test_groups_of_another_version_are_dropped(make_world: MakeWorld) -> N
     assert world.summary["discard_reasons"] == {"stale": 5}
     assert world.summary["token_reasons"] == {"stale": 80}
     assert world.learners[0].samples == []
+
+
+async def test_groups_within_the_bound_are_trained_but_say_nothing_about_the_gap(make_world: MakeWorld) -> None:
+    world = await make_world(steps=2, eval_episodes=0, max_staleness=1)
+    world.rollouts.lag = 1
+    end = await world.run()
+    assert end.ok
+    assert (world.summary["groups_completed"], world.summary["max_logprob_gap"]) == (6, None)
+    assert [s.metrics["staleness/max"] for s in world.of(RunStepped)] == [1, 1]
+
+
+async def test_groups_of_weights_that_were_never_trained_are_refused(make_world: MakeWorld) -> None:
+    world = await make_world(steps=1, eval_episodes=0, max_staleness=9)
+    world.rollouts.lag = -1
+    await world.run()
+    assert world.summary["discard_reasons"] == {"FidelityError": 5}
+
+
+async def test_a_task_whose_verifier_keeps_failing_is_left_out(make_world: MakeWorld) -> None:
+    def plan(start: RolloutStart) -> float | str:
+        return "VerifierError" if start.task_dir.endswith("t02") and start.rollout_id[-1] != "0" else by_number(start)
+
+    world = await make_world(plan, steps=6, eval_episodes=0, quarantine_after=3)
+    assert (await world.run()).ok
+    broken = {s.group_id for s in world.rollouts.starts if s.task_dir.endswith("t02")}
+    assert len(broken) == 1
+    assert world.summary["tasks_quarantined"] == {"t02": 3}
+    assert world.of(RunStepped)[-1].metrics["tasks_quarantined"] == 1
 
 
 async def test_tokens_of_calls_without_a_record_are_dropped_as_lost(make_world: MakeWorld) -> None:

@@ -9,21 +9,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.trainer.tasks import TaskOrder, eval_plan, find_tasks, sampling_seed
-from shared.errors import ConfigError
+from shared.errors import ConfigError, ForgeError
 from tests.unit.trainer.twins import make_tasks
 
 paths = [Path(f"/t/{i}") for i in range(7)]
 
 
-@given(st.integers(0, 5), st.integers(0, 3))
-def test_each_epoch_has_every_task_once(seed: int, epoch: int) -> None:
-    order = TaskOrder(paths, seed)
-    assert sorted(order.at(epoch * 7 + i) for i in range(7)) == paths
+def epochs(order: TaskOrder, count: int) -> list[list[Path]]:
+    return [[order.next() for _ in paths] for _ in range(count)]
+
+
+@given(st.integers(0, 5))
+def test_each_epoch_has_every_task_once(seed: int) -> None:
+    assert all(sorted(epoch) == paths for epoch in epochs(TaskOrder(paths, seed), 4))
 
 
 def test_the_order_depends_on_seed_and_epoch() -> None:
-    orders = {tuple(TaskOrder(paths, seed).at(7 * epoch + i) for i in range(7)) for seed in range(3) for epoch in range(3)}
-    assert len(orders) == 9
+    assert len({tuple(epoch) for seed in range(3) for epoch in epochs(TaskOrder(paths, seed), 3)}) == 9
+    assert epochs(TaskOrder(paths, 1), 3) == epochs(TaskOrder(paths, 1), 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(paths), st.integers(0, 2)), max_size=12), st.integers(1, 4))
+def test_a_task_is_left_out_once_its_verifier_has_failed_so_often(failures: list[tuple[Path, int]], limit: int) -> None:
+    order, plain = TaskOrder(paths, 0, limit), TaskOrder(paths, 0)
+    for task, count in failures:
+        order.note_failures(task, count)
+    sums = {task: sum(n for t, n in failures if t == task) for task in paths}
+    out = {task for task, n in sums.items() if n >= limit}
+    assert order.quarantined == {task.name: sums[task] for task in out}
+    if out == set(paths):
+        return
+    left = [task for epoch in epochs(plain, 3) for task in epoch if task not in out]
+    assert [order.next() for _ in left] == left
+
+
+def test_a_run_has_no_task_left_when_all_verifiers_fail() -> None:
+    order = TaskOrder(paths, 0, 1)
+    for task in paths:
+        order.note_failures(task, 1)
+    with pytest.raises(ForgeError, match="the verifiers of all 7 training tasks failed 1 times or more"):
+        order.next()
+
+
+def test_tasks_stay_in_when_nobody_asks_for_quarantine() -> None:
+    order = TaskOrder(paths, 0, quarantine_after=0)
+    order.note_failures(paths[0], 100)
+    assert order.quarantined == {}
+    assert sorted(order.next() for _ in paths) == paths
 
 
 @given(st.integers(1, 40), st.integers(0, 100))

@@ -84,7 +84,7 @@ class StubLearner:
         if self.broken:
             raise KeyError("no\nsuch thing")
         self.samples.append(list(samples))
-        return Update({"actor/grad_norm": 0.5, "actor/pg_loss": 0.1}, 2e-6)
+        return Update({"actor/grad_norm": 0.5, "actor/pg_loss": 0.1}, [2e-6] * len(samples))
 
     def export(self, file: Path) -> None:
         file.write_text(str(len(self.samples)))
@@ -223,21 +223,21 @@ class World:
 MakeWorld = Callable[..., Awaitable[World]]
 
 
-def trajectory(rollout_id: str, reward: float, version: int = 0, rows: int = 1) -> Trajectory:
-    """A rollout with rows of one call each."""
-    made = [row() for _ in range(rows)]
+def trajectory(rollout_id: str, reward: float, version: int = 0, made: Sequence[Row] = ()) -> Trajectory:
+    """A rollout with the rows that were made of it; one of one call, if none are named."""
+    rows = list(made) or [row()]
     return Trajectory(
-        rollout_id=rollout_id, attempt=1, task="t", harness="react", reward=reward, calls=rows,
-        min_version=version, max_version=version, rows=made,
+        rollout_id=rollout_id, attempt=1, task="t", harness="react", reward=reward, calls=sum(len(r.spans) for r in rows),
+        min_version=version, max_version=version, rows=rows,
     )  # fmt: skip
 
 
-def row(prompt: Sequence[int] = PROMPT, reply: Sequence[int] = REPLY) -> Row:
+def row(prompt: Sequence[int] = PROMPT, reply: Sequence[int] = REPLY, seq: int = 1, after: int = 0) -> Row:
     """A row of one call that is trained."""
     return Row(
         prompt_len=len(prompt),
         ids=pack_ids([*prompt, *reply]),
         response_mask=pack_mask([0] * len(prompt) + [1] * len(reply)),
         logprobs=pack_floats([0.0] * len(prompt) + [-0.5] * len(reply)),
-        spans=[Span(seq=1, start=len(prompt), end=len(prompt) + len(reply), after=0)],
+        spans=[Span(seq=seq, start=len(prompt), end=len(prompt) + len(reply), after=after)],
     )

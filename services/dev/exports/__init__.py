@@ -1,0 +1,1 @@
+"""`openforge export`: rollouts of a run in the formats of others."""
