@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ from shared.store.sessions import Sessions
 log = logging.getLogger(__name__)
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 _PR_SET_PDEATHSIG = 1
+_GARBAGE_AFTER = 20_000  # objects, beyond those that were freed
 
 
 class Service(Protocol):
@@ -120,6 +122,7 @@ async def serve(name: ServiceName, config: Config) -> None:
         service = build(name, config, bus, store)
         stack.push_async_callback(service.stop)
         await service.start()
+        _settle_memory()
         _say_ready(config, name)
         log.info("%s is ready", name)
         await stopped.wait()
@@ -144,6 +147,14 @@ def _secret(variable: str) -> str:
     if not value:
         raise ConfigError(f"the environment variable {variable} is not set; `openforge dev` sets it for the services it starts")
     return value
+
+
+def _settle_memory() -> None:
+    """Takes what stands now out of the search for garbage, and has that search made less often: most of what a service makes is
+    freed without it, and a tenth of its time would go there."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_AFTER, 20, 20)
 
 
 def _say_ready(config: Config, name: str) -> None:

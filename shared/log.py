@@ -60,5 +60,5 @@ def setup_logging(file: Path | None = None, level: int = logging.INFO) -> None:
         to_file.setFormatter(JsonFormatter())
         handlers.append(to_file)
     logging.basicConfig(level=level, handlers=handlers, force=True)
-    for noisy in ("aiohttp.access", "uvicorn.access", "nats", "httpx"):
+    for noisy in ("aiohttp.access", "nats", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

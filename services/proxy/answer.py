@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -68,8 +68,9 @@ class _Reply(msgspec.Struct, gc=False):
     error: str | dict[str, Any] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Reply)
-_logprob = attrgetter("logprob")
+_decode = msgspec.json.Decoder(_Reply).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_PROMPT = b'"prompt_token_ids":['  # in a string of JSON, its quotes would be escaped
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
@@ -90,6 +91,7 @@ class Answer:
         logprobs: natural log, one per sampled id.
         finish_reason: set by the last event with tokens.
         stop_reason: the engine's: a stop string, the id of a stop token that was asked for, None for its own stop tokens.
+        closing: of the events that came together with the end of the reply, how many come from there on.
     """
 
     prompt: bytes = b""
@@ -97,25 +99,32 @@ class Answer:
     logprobs: list[float] = field(default_factory=list)
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+    closing: int = 0
     _cached: int = 0
     _told: _Usage | None = None
     _content: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _tools: dict[int, _Tool] = field(default_factory=dict)
 
-    def add(self, data: bytes) -> Delta | None:
-        """Takes in one event's JSON; gives what it adds to the reply, if anything.
+    def add(self, events: Sequence[bytes]) -> list[Delta]:
+        """Takes in the JSON of some events; gives what they add to the reply.
 
         Raises:
-            Refused: the engine reported an error inside the stream.
-            FidelityError: the event cannot be read.
+            Refused: the engine reported an error inside the stream; what came before it counts.
+            FidelityError: one of them cannot be read.
         """
-        delta = None
-        for choice in self._read(data).choices:
-            if choice.delta is not None:
-                delta = self._add_delta(choice.delta)
-            self._add_tokens(choice)
-        return delta
+        deltas = []
+        try:
+            for at, data in enumerate(events):
+                for choice in self._read(data).choices:
+                    if choice.delta is not None and (delta := self._add_delta(choice.delta)) is not None:
+                        deltas.append(delta)
+                    self._add_tokens(choice)
+                    if choice.finish_reason is not None and not self.closing:
+                        self.closing = len(events) - at
+        except _UNREADABLE as e:
+            raise _unreadable(e) from None
+        return deltas
 
     def add_whole(self, body: bytes) -> None:
         """Takes in a reply that was not streamed.
@@ -123,7 +132,11 @@ class Answer:
         Raises:
             Refused, FidelityError: as `add`; also when the reply is not finished.
         """
-        for choice in self._read(body).choices:
+        try:
+            choices = self._read(body).choices
+        except _UNREADABLE as e:
+            raise _unreadable(e) from None
+        for choice in choices:
             message = choice.message or _Message()
             for index, call in enumerate(message.tool_calls or ()):
                 call.index = index
@@ -134,11 +147,12 @@ class Answer:
 
     @property
     def reply(self) -> Reply:
-        """The reply as far as it has come. Tokens are counted where their ids are known; else the engine's counts hold."""
+        """The reply as far as it has come. Sampled tokens are counted where their ids are known, else by the engine."""
         calls = [ToolCall(t.id, t.name, "".join(t.arguments)) for _, t in sorted(self._tools.items())]
-        usage = Usage(self.prompt_length, len(self.completion), self._cached)
-        if not self.prompt and self._told is not None:
-            usage = Usage(self._told.prompt_tokens or 0, self._told.completion_tokens or 0, self._cached)
+        told = self._told or _Usage()
+        prompt = self.prompt_length if told.prompt_tokens is None else told.prompt_tokens
+        completion = len(self.completion) if self.prompt else told.completion_tokens or 0
+        usage = Usage(prompt, completion, self._cached)
         stopped = self.stop_reason if isinstance(self.stop_reason, str) else None
         return Reply("".join(self._reasoning), "".join(self._content), calls, self.finish_reason or "", usage, stopped)
 
@@ -161,11 +175,13 @@ class Answer:
             raise FidelityError("the engine gave a log-prob that is not finite")
 
     def _read(self, data: bytes) -> _Reply:
-        try:
-            reply = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-            raise FidelityError(f"the engine's reply cannot be read: {e}") from None
-        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few events have any
+        if not self.prompt and (at := data.find(_PROMPT)) >= 0:  # to read over its numbers would cost as much as all the rest
+            start = at + len(_PROMPT) - 1
+            end = data.find(b"]", start) + 1
+            self.prompt = data[start:end]
+            data = data[:start] + b"null" + data[end:]
+        reply = _decode(data)
+        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
             self._add_facts(reply)
         return reply
 
@@ -182,8 +198,9 @@ class Answer:
     def _add_tokens(self, choice: _Choice) -> None:
         if choice.token_ids:
             self.completion.extend(choice.token_ids)
-        if choice.logprobs is not None and choice.logprobs.content:
-            self.logprobs.extend(map(_logprob, choice.logprobs.content))
+        if choice.logprobs is not None:
+            for token in choice.logprobs.content or ():
+                self.logprobs.append(token.logprob)
         if choice.finish_reason is not None:
             self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
 
@@ -191,7 +208,7 @@ class Answer:
         if message.content:
             self._content.append(message.content)
         if not (message.reasoning or message.reasoning_content or message.tool_calls):  # nearly always
-            return Delta(content=message.content) if message.content else None
+            return Delta("", message.content) if message.content else None
         if thought := message.reasoning or message.reasoning_content or "":
             self._reasoning.append(thought)
         tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()
@@ -206,6 +223,10 @@ class Answer:
         call.name += function.name or ""
         call.arguments.append(function.arguments or "")
         return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
+
+
+def _unreadable(error: Exception) -> FidelityError:
+    return FidelityError(f"the engine's reply cannot be read: {error}")
 
 
 def error_words(error: str | dict[str, Any]) -> str:

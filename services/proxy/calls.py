@@ -65,13 +65,10 @@ class Calls:
             Refused: it did not become a call; nothing has been sent to the client.
             ClientLeft: the client hung up before it became one.
         """
-        limits = self._config.proxy
-        body = await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
-        turn = dialect.read(body, target)
+        turn = dialect.read(await self.body(client), target)
         if turn.count is not None:
             await self._count(turn, turn.count, secret, client)
             return
-        client.watch()
         arrived = time.monotonic()
         begun = await self._ledger.begin(secret, client, waiting=turn.stream)
         ending: Ending = "lost"
@@ -80,6 +77,11 @@ class Calls:
                 ending = await self._run(dialect, turn, target, begun, arrived, client)
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
+
+    async def body(self, client: Client) -> bytes:
+        """The body of a request, within the limits. Raises Refused or ClientLeft."""
+        limits = self._config.proxy
+        return await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
 
     async def _count(self, turn: Turn, count: Count, secret: str, client: Client) -> None:
         await self._ledger.check(secret)

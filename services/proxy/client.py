@@ -1,37 +1,84 @@
-"""The harness's side of one request, on bare ASGI: its body, whether it still listens, and what is sent to it."""
+"""The harness's side of one request: what it asks, whether it still listens, and what is sent to it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping
+from http import HTTPStatus
+from typing import Any, Protocol, TypeVar
 
 from services.proxy.errors import ClientLeft, Refused
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
+_STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in HTTPStatus}
+
+
+class Wire(Protocol):
+    """The connection that a request came on."""
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes."""
+        ...
+
+    async def writable(self) -> None:
+        """Returns when the client reads as fast as it is written to, or has hung up."""
+        ...
+
+    def ended(self, *, stays: bool) -> None:
+        """The response is complete. The connection stays for another request, or is closed."""
+        ...
 
 
 class Client:
-    """One request of a harness. `close` ends the watch for its leaving.
+    """One request, and its response. The connection tells it what comes: `feed`, `complete`, `lose`.
+
+    Args:
+        wire: the connection.
+        method: of the request line, as the next two.
+        path: without the query, unquoted.
+        query: as sent.
+        headers: by lower-case name.
+        stays: the connection is to stay after the response.
 
     Attributes:
-        headers: by lower-case name.
         started: the status line was sent.
+        done: the response is complete.
+        gone: the client has hung up before that.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        self.started = False
-        self._receive = receive
-        self._send = send
-        self._left: asyncio.Task[None] | None = None
+    def __init__(self, wire: Wire, method: str, path: str, query: str, headers: Mapping[str, str], *, stays: bool) -> None:
+        self.method, self.path, self.query, self.headers = method, path, query, headers
+        self.started = self.done = self.gone = False
+        self._wire = wire
+        self._stays = stays
+        self._chunked = False
+        self._body: list[bytes] = []
+        self._size = 0
+        self._whole = False
+        self._reading: asyncio.Future[None] | None = None
         self._working: asyncio.Task[Any] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Takes in a piece of the body; of one that was answered already, it is dropped."""
+        if not self.done:
+            self._body.append(data)
+            self._size += len(data)
+            self._wake()
+
+    def complete(self) -> None:
+        """Notes the end of the body."""
+        self._whole = True
+        self._wake()
+
+    def lose(self) -> None:
+        """Notes that the client hung up."""
+        self.gone = not self.done
+        self._wake()
+        if self._working is not None:
+            self._working.cancel()
 
     async def read(self, limit: int, within_s: float) -> bytes:
         """The request body.
@@ -44,38 +91,28 @@ class Client:
             Refused: 413, it is larger; 408, it takes longer.
             ClientLeft: the client hung up before its end.
         """
-        try:
-            async with asyncio.timeout(within_s):
-                return await self._body(limit)
-        except TimeoutError:
-            message = f"the body did not come within {within_s:g} s; proxy.read_timeout_s sets the limit"
-            raise Refused(408, "request_timeout", message) from None
-
-    async def _body(self, limit: int) -> bytes:
-        body = bytearray()
-        too_large = Refused(413, "too_large", f"the body is larger than {limit} bytes; proxy.max_body_mb sets the limit")
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:
-            raise too_large
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
+            raise _too_large(limit)
+        if not self._whole:
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._rest(limit)
+            except TimeoutError:
+                message = f"the body did not come within {within_s:g} s; proxy.read_timeout_s sets the limit"
+                raise Refused(408, "request_timeout", message) from None
+        if self._size > limit:
+            raise _too_large(limit)
+        return self._body[0] if len(self._body) == 1 else b"".join(self._body)
+
+    async def _rest(self, limit: int) -> None:
+        if self.headers.get("expect", "").lower() == "100-continue":
+            self._wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not self._whole and self._size <= limit:
+            if self.gone:
                 raise ClientLeft("the client left before its request was whole")
-            body += message.get("body", b"")
-            if len(body) > limit:
-                raise too_large
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    def watch(self) -> None:
-        """Starts to watch for the client's leaving; its body must have been read."""
-        self._left = asyncio.create_task(self._until_gone())
-        self._left.add_done_callback(self._interrupt)
-
-    @property
-    def gone(self) -> bool:
-        """The client has hung up (or its reply is complete)."""
-        return self._left is not None and self._left.done()
+            self._reading = asyncio.get_running_loop().create_future()
+            await self._reading
 
     async def unless_left(self, work: Coroutine[Any, Any, T]) -> T:
         """Does `work`, and cancels it as soon as the client hangs up.
@@ -83,8 +120,7 @@ class Client:
         Raises:
             ClientLeft: it was cancelled.
         """
-        assert self._left is not None, "call watch() first"
-        if self._left.done():
+        if self.gone:
             work.close()
             raise _left()
         task = self._working = asyncio.current_task()
@@ -92,42 +128,65 @@ class Client:
         try:
             return await work
         except asyncio.CancelledError:
-            if self._left.done() and task.uncancel() == 0:
+            if self.gone and task.uncancel() == 0:
                 raise _left() from None
             raise
         finally:
             self._working = None
 
     async def start(self, status: int, content_type: str, **headers: str) -> None:
-        """Sends the status line and headers, once."""
+        """Sends the status line and headers of a response whose length is not known, once."""
         if self.started:
             return
-        named = {"content-type": content_type, **{k.replace("_", "-"): v for k, v in headers.items()}}
-        pairs = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in named.items()]
-        self.started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self._wire.writable()
+        self.started = self._chunked = True
+        self._put(_head(status, content_type, headers | {"transfer_encoding": "chunked"} | self._farewell(headers)))
 
     async def send(self, data: bytes, *, last: bool = False) -> None:
         """Sends a piece of the body; waits while the client reads slower than the engine writes."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        await self._wire.writable()
+        self._put(_chunk(data, last=last))
+        if last:
+            self._end()
 
     async def respond(self, status: int, content_type: str, body: bytes, **headers: str) -> None:
         """Sends a whole response."""
-        await self.start(status, content_type, content_length=str(len(body)), **headers)
-        await self.send(body, last=True)
+        await self._wire.writable()
+        self.started = True
+        head = _head(status, content_type, {"content_length": str(len(body))} | headers | self._farewell(headers))
+        self._put(head if self.method == "HEAD" else head + body)
+        self._end()
 
-    def close(self) -> None:
-        """Ends the watch."""
-        if self._left is not None:
-            self._left.cancel()
+    def _farewell(self, headers: Mapping[str, str]) -> dict[str, str]:
+        self._stays = self._stays and headers.get("connection") != "close"
+        return {} if self._stays else {"connection": "close"}
 
-    def _interrupt(self, _: asyncio.Task[None]) -> None:
-        if self._working is not None:
-            self._working.cancel()
+    def _put(self, data: bytes) -> None:
+        if not self.gone:
+            self._wire.write(data)
 
-    async def _until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def _end(self) -> None:
+        if not self.gone:
+            self.done = True
+            self._wire.ended(stays=self._stays)
+
+    def _wake(self) -> None:
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_result(None)
+
+
+def _head(status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
+    lines = "".join([f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()])
+    return f"{_STATUS_LINES[status]}content-type: {content_type}\r\n{lines}\r\n".encode("latin-1")
+
+
+def _chunk(data: bytes, *, last: bool) -> bytes:
+    chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+    return chunk + b"0\r\n\r\n" if last else chunk
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, "too_large", f"the body is larger than {limit} bytes; proxy.max_body_mb sets the limit")
 
 
 def _left() -> ClientLeft:

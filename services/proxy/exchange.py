@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from services.proxy.client import EVENTS, JSON, Client
-from services.proxy.dialects.base import Dialect, Reply
+from services.proxy.dialects.base import Delta, Dialect, Reply
 from services.proxy.errors import EngineRefused, broken
 from services.proxy.http import Answering
 from services.proxy.recorder import Call
-from services.proxy.sse import SseSplitter, event_data
-from services.proxy.teacher import Chunks
+from services.proxy.sse import SseSplitter, data_of, start_of_last
 from services.proxy.upstream import Engine
 
 _DONE = b"data: [DONE]\n\n"
 """Clients wait for it: it is sent even if the engine left it out. Of an event that the engine did not end, nothing is sent."""
+
+_Take = Callable[[Answering], Awaitable[None]]
 
 
 class Exchange(Protocol):
@@ -43,24 +45,20 @@ class _Base:
         self._client = client
         self._served = max_model_len
 
-    async def _asked(self, *, stream: bool, usage: bool) -> None:
+    async def _ask(self, take: _Take, *, stream: bool, usage: bool) -> None:
         """Asks, and once more without a limit on the reply if the served length cannot keep what the first one promises."""
         call = self._call
-        prompt, parent = call.prompt, call.prompt.parent
-        before = prompt.spliced.count(b",") + 1 if prompt.spliced else parent.length if parent else 0
-        for left in (self._served - before, 0):
+        prompt = call.prompt
+        for left in (self._served - prompt.length, 0):
             body = call.request.body(call.turn.messages, prompt.spliced, left, stream=stream, usage=usage)
             try:
                 async with self._engine.chat(body) as content:
-                    await self._take(content)
+                    await take(content)
                 return
             except EngineRefused as e:
                 limited = call.request.limit is not None and call.request.limit < left
                 if e.kind != "context_length_exceeded" or not limited:
                     raise
-
-    async def _take(self, content: Answering) -> None:
-        raise NotImplementedError
 
 
 class Passed(_Base):
@@ -70,7 +68,7 @@ class Passed(_Base):
 
     async def run(self) -> Reply:
         turn = self._call.turn
-        await self._asked(stream=turn.stream, usage=bool(turn.private))
+        await self._ask(self._relay if turn.stream else self._keep, stream=turn.stream, usage=bool(turn.private))
         return self._call.answer.reply
 
     async def finish(self) -> None:
@@ -79,45 +77,41 @@ class Passed(_Base):
         else:
             await self._client.respond(200, JSON, self._tail)
 
-    async def _take(self, content: Answering) -> None:
-        if self._call.turn.stream:
-            await self._relay(content)
-        else:
-            self._tail = await content.read()
-            self._call.answer.add_whole(self._tail)
+    async def _keep(self, content: Answering) -> None:
+        self._tail = await content.read()
+        self._call.answer.add_whole(self._tail)
 
     async def _relay(self, content: Answering) -> None:
         """Events up to the one that ends the reply are passed on; that one and what follows are held back."""
-        answer, splitter, tail = self._call.answer, SseSplitter(), bytearray()
+        answer, splitter, tail = self._call.answer, SseSplitter(), b""
         await self._client.start(200, EVENTS, cache_control="no-cache")
         while piece := await content.next():
-            events = splitter.feed(piece)
-            passed = self._read(events)
+            events, ended = splitter.feed(piece), answer.finish_reason is not None
+            answer.add(data_of(events))
+            passed = self._passed(events) if not ended else 0
+            tail += events[passed:]
             if passed:
-                await self._client.send(b"".join(events[:passed]))
-            tail += b"".join(events[passed:])
+                await self._client.send(events[:passed])
         if answer.finish_reason is None:
             raise broken("the engine's stream ended before its reply did")
-        self._tail = bytes(tail) if _DONE.strip() in tail else bytes(tail) + _DONE
+        self._tail = tail if _DONE.strip() in tail else tail + _DONE
 
-    def _read(self, events: list[bytes]) -> int:
-        """Takes in events; gives how many of them come before the one that ends the reply."""
-        answer, passed = self._call.answer, 0
-        for event in events:
-            if data := event_data(event):
-                answer.add(data)
-            passed += answer.finish_reason is None
-        return passed
+    def _passed(self, events: bytes) -> int:
+        """Bytes of events that come before the one that ends the reply."""
+        answer = self._call.answer
+        return len(events) if answer.finish_reason is None else start_of_last(events, answer.closing)
 
 
 class Worded(_Base):
     """The engine's increments in the words of the harness's dialect. The engine is always asked for a stream, so that one and
     the same of its parsers reads a reply, whatever the harness asked for."""
 
+    _started = False
+
     async def run(self) -> Reply:
         begun = self._call.begun
         self._writer = self._dialect.writer(self._call.turn, f"{begun.session_id}-{begun.seq}", int(time.time()))
-        await self._asked(stream=True, usage=True)
+        await self._ask(self._take, stream=True, usage=True)
         if self._call.answer.finish_reason is None:
             raise broken("the engine's stream ended before its reply did")
         return self._call.answer.reply
@@ -133,44 +127,30 @@ class Worded(_Base):
     async def _take(self, content: Answering) -> None:
         splitter, streamed = SseSplitter(), self._call.turn.stream
         while piece := await content.next():
-            words = [self._words(event) for event in splitter.feed(piece)]
-            if streamed and (now := b"".join(words)):
-                await self._client.start(200, EVENTS, cache_control="no-cache")
-                await self._client.send(now)
+            if data := data_of(splitter.feed(piece)):
+                deltas = self._read(data)
+                if streamed and (words := self._words(deltas)):
+                    await self._client.start(200, EVENTS, cache_control="no-cache")
+                    await self._client.send(words)
 
-    def _words(self, event: bytes) -> bytes:
-        data, answer = event_data(event), self._call.answer
-        if not data:
-            return b""
-        first = not answer.prompt
-        delta = answer.add(data)
-        if not self._call.turn.stream:  # it will be worded whole
-            return b""
-        words = self._writer.start(answer.prompt_length) if first and answer.prompt else b""
-        return words + self._writer.add(delta) if delta is not None else words
+    def _read(self, data: list[bytes]) -> list[Delta]:
+        return self._call.answer.add(data)
+
+    def _words(self, deltas: list[Delta]) -> bytes:
+        opening = b"" if self._started else self._writer.start(self._call.answer.prompt_length)
+        self._started = True
+        return opening + b"".join(map(self._writer.add, deltas))
 
 
 class Taught(Worded):
     """The increments of a teacher in the words of the harness's dialect. It counts the prompt's tokens only at the end."""
 
-    async def run(self) -> Reply:
-        self._started = False
-        return await super().run()
-
-    async def _asked(self, *, stream: bool, usage: bool) -> None:
+    async def _ask(self, take: _Take, *, stream: bool, usage: bool) -> None:
         teacher = self._engine.teacher
         assert teacher is not None, "the configuration says teacher"
-        self._chunks: Chunks = teacher.chunks()
+        self._chunks = teacher.chunks()
         async with self._engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
-            await self._take(content)
+            await take(content)
 
-    def _words(self, event: bytes) -> bytes:
-        data = event_data(event)
-        if not data:
-            return b""
-        deltas = [self._call.answer.add(chunk) for chunk in self._chunks.read(data)]
-        if not self._call.turn.stream:
-            return b""
-        words = b"" if self._started else self._writer.start(0)
-        self._started = True
-        return words + b"".join(self._writer.add(delta) for delta in deltas if delta is not None)
+    def _read(self, data: list[bytes]) -> list[Delta]:
+        return self._call.answer.add([chunk for one in data for chunk in self._chunks.read(one)])

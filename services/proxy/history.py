@@ -37,11 +37,10 @@ class History:
         Raises:
             BusUnavailable: the bus does not answer.
         """
-        before = session.size
         async for position, message in self._bus.replay(CallRecorded, self._run_id, meta.rollout_id, session.replayed):
             session.replayed = position
             if isinstance(message, CallRecorded) and message.session_id == session_id:
                 session.learn(message)
                 if message.stop_id is not None:
                     self._stops.known.add(message.stop_id)
-        self._book.grew(session_id, session.size - before)
+        self._book.grew(session_id)

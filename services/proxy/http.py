@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from services.proxy.errors import broken, unavailable
+from services.proxy.errors import Refused, broken, unavailable
 
 _MOST_AHEAD = 256 * 1024
 """Bytes of an answer that are taken from the connection before somebody asks for them."""
@@ -39,15 +39,22 @@ class Answering(asyncio.Protocol):
         self._ahead = 0
         self._headed = self._framed = self._keep = self._lost = self._paused = False
         self._waiting: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._late: Refused | None = None
 
     @property
     def reusable(self) -> bool:
         """Whether another request may be sent on it."""
         return self.complete and self._keep and not self._lost
 
-    async def ask(self, request: bytes) -> None:
-        """Sends a request, head and body; returns when the status of the answer has come. Raises Refused."""
+    async def ask(self, request: bytes, within_s: float) -> None:
+        """Sends a request, head and body; returns when the status of the answer has come.
+
+        Raises:
+            Refused: 502, the connection broke; 503, the answer is not complete in time. So do `next` and `read`.
+        """
         assert self._transport is not None, "it is not connected"
+        self._timer = asyncio.get_running_loop().call_later(within_s, self._give_up, within_s)
         self.complete = self._headed = self._framed = self._keep = False
         self._transport.write(request)
         while not self._headed:
@@ -57,7 +64,7 @@ class Answering(asyncio.Protocol):
         """What has come of the body since the last time, as soon as there is something; empty at its end.
 
         Raises:
-            Refused: 502, the connection broke before the end.
+            Refused: as `ask`.
         """
         while not self._pieces and not self.complete:
             await self._news()
@@ -75,6 +82,13 @@ class Answering(asyncio.Protocol):
         while piece := await self.next():
             pieces.append(piece)
         return b"".join(pieces)
+
+    def left(self) -> bool:
+        """The answer is no longer waited for. Whether another request may be sent on the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.idle_since = time.monotonic()
+        return self.reusable
 
     def close(self) -> None:
         """Drops the connection, at which the server stops working on the answer."""
@@ -119,9 +133,13 @@ class Answering(asyncio.Protocol):
 
     async def _news(self) -> None:
         if self._lost:
-            raise broken("the connection to the engine broke")
+            raise self._late or broken("the connection to the engine broke")
         self._waiting = asyncio.get_running_loop().create_future()
         await self._waiting
+
+    def _give_up(self, after_s: float) -> None:
+        self._late = unavailable(f"the engine took longer than {after_s:g} s (proxy.call_timeout_s)")
+        self.close()
 
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -135,10 +153,11 @@ class Connections:
         url: base URL, `http` or `https`.
         headers: sent with every request, besides those that any needs.
         connect_s: how long a connection may take.
+        answer_s: how long an answer may take, to its end.
         keepalive_s: how long one that idles is used again; shorter than the server keeps it.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], *, connect_s: float, keepalive_s: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], *, connect_s: float, answer_s: float, keepalive_s: float) -> None:
         self._url = url
         parts = urlsplit(url)
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
@@ -146,28 +165,28 @@ class Connections:
         self._path = parts.path.rstrip("/")
         named = {"host": parts.netloc, "content-type": "application/json", "accept-encoding": "identity", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
-        self._connect_s, self._keepalive_s = connect_s, keepalive_s
+        self._connect_s, self._answer_s, self._keepalive_s = connect_s, answer_s, keepalive_s
         self._idle: list[Answering] = []
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Answering:
         """The answer to a request, once its status has come. It must be given back.
 
         Raises:
-            Refused: 503, there is no connection to be had; 502, it broke.
+            Refused: 503, there is no connection to be had, or no answer in time; 502, it broke.
         """
         connection = self._kept() or await self._connect()
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
         try:
-            await connection.ask(head.encode() + body)
+            await connection.ask(head.encode() + body, self._answer_s)
         except BaseException:
+            connection.left()
             connection.close()
             raise
         return connection
 
     def give_back(self, connection: Answering) -> None:
         """Keeps a connection whose answer is complete, and drops any other."""
-        if connection.reusable:
-            connection.idle_since = time.monotonic()
+        if connection.left():
             self._idle.append(connection)
         else:
             connection.close()

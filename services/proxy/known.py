@@ -9,17 +9,21 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+import msgspec
 import orjson
 
 from services.proxy import paths as message_paths
 from shared.events import CallRecorded
-from shared.lineage import Lineage
+from shared.lineage import Lineage, Mark
 from shared.packing import digester, unpack_ids
 
 KNOWN_SESSIONS = 4096
 KNOWN_BYTES = 256 * 1024 * 1024
 """What is kept in memory; the sessions used last stay."""
 _CALL_BYTES = 1500  # of a call beside its ids, roughly
+_MESSAGE_BYTES = 200  # of a message beside its text
+_LONGEST_MESSAGE = 256 * 1024
+"""Bytes of the longest message whose digest is kept: a longer one is mostly an image, whose text would crowd out sessions."""
 
 
 def ids_json(ids: bytes) -> bytes:
@@ -65,6 +69,8 @@ class Session:
         nodes: all message paths that were seen on the way.
         tools: digests of the tool lists that stand in a record.
         replayed: position in the bus's stream up to which records of other proxies were taken in.
+        size: bytes that all of it takes, roughly.
+        counted: how many of them a `Book` knows of.
     """
 
     lineage: Lineage = field(default_factory=Lineage)
@@ -75,6 +81,8 @@ class Session:
     tools: set[str] = field(default_factory=set)
     replayed: int = 0
     size: int = 0
+    counted: int = 0
+    _digests: dict[bytes, bytes] = field(default_factory=dict)
     _through: int = 0
     _beyond: set[int] = field(default_factory=set)
 
@@ -89,13 +97,13 @@ class Session:
         """Whether there are calls with lower numbers that this proxy has not heard of."""
         return self._through < before - 1
 
-    def add(self, call: Known, path: bytes) -> None:
-        """Makes a recorded call known."""
+    def add(self, call: Known, path: bytes, mark: Mark | None = None) -> None:
+        """Makes a recorded call known; `mark` as for `Lineage.add`."""
         self.calls[call.seq] = call
         self.ends[call.seq] = path
         self.nodes.add(path)
         self.paths[path] = max(call.seq, self.paths.get(path, 0))
-        self.lineage.add(call.seq, self.full(call.seq), call.parent)
+        self.lineage.add(call.seq, self.full(call.seq), call.parent, mark)
         self.size += len(call.ids) + len(call.json) + _CALL_BYTES
 
     def full(self, seq: int) -> bytes:
@@ -109,6 +117,18 @@ class Session:
     def digest(self, seq: int | None) -> blake2b:
         """A copy of the running hash over a call's ids, to go on from; over nothing for None."""
         return digester() if seq is None else self.calls[seq].digest.copy()
+
+    def message_digest(self, raw: msgspec.Raw) -> bytes:
+        """As `paths.message_digest`, which costs as much as all else where conversations are long; a harness sends each message
+        again and again."""
+        text = bytes(raw)
+        if (found := self._digests.get(text)) is not None:
+            return found
+        found = message_paths.message_digest(raw)
+        if len(text) <= _LONGEST_MESSAGE:
+            self._digests[text] = found
+            self.size += len(text) + _MESSAGE_BYTES
+        return found
 
     def learn(self, record: CallRecorded) -> None:
         """Takes in the record of another proxy; doing it again changes nothing."""
@@ -130,7 +150,7 @@ class Session:
         self.add(known, bytes.fromhex(record.path))
         start = bytes.fromhex(record.start)
         before = start if record.messages_from is None else self.ends.get(record.messages_from, start)
-        self.nodes.update(message_paths.nodes(before, record.messages), (start,))
+        self.nodes.update(message_paths.nodes(before, map(self.message_digest, record.messages)), (start,))
 
     def _chain(self, seq: int) -> list[Known]:
         chain: list[Known] = []
@@ -155,14 +175,15 @@ class Book:
         self._sessions.move_to_end(session_id)
         return session
 
-    def grew(self, session_id: str, by: int) -> None:
-        """Notes how much a session takes more; others are put out to make room."""
-        if session_id in self._sessions:
-            self._size += by
+    def grew(self, session_id: str) -> None:
+        """Notes that a session takes more; others are put out to make room."""
+        if session := self._sessions.get(session_id):
+            self._size += session.size - session.counted
+            session.counted = session.size
         while len(self._sessions) > 1 and (len(self._sessions) > self._most or self._size > self._largest):
-            self._size -= self._sessions.popitem(last=False)[1].size
+            self._size -= self._sessions.popitem(last=False)[1].counted
 
     def forget(self, session_id: str) -> None:
         """Drops a session that is over."""
         if session := self._sessions.pop(session_id, None):
-            self._size -= session.size
+            self._size -= session.counted

@@ -58,11 +58,11 @@ def start(fields: dict[str, msgspec.Raw]) -> bytes:
     return state.digest()
 
 
-def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
-    """The path after each message, beginning at the path `at`."""
+def nodes(at: bytes, digests: Iterable[bytes]) -> list[bytes]:
+    """The path after each of some messages, given by their digests, beginning at the path `at`."""
     found = []
-    for raw in messages:
-        at = _next(at, message_digest(raw))
+    for digest in digests:
+        at = _next(at, digest)
         found.append(at)
     return found
 

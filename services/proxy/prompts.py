@@ -32,6 +32,7 @@ class Prompt:
         parent: call that the messages go on from, None where there is none.
         kept: index of the first message that is new.
         spliced: the ids to send, as a JSON array; empty to send the messages.
+        length: tokens of the prompt, as far as they are known.
         fork: why the messages do not simply go on from the latest call that they share a beginning with; empty where they do.
         declined: why ids could not be sent although there is a parent; empty where they were, or need not be.
     """
@@ -41,6 +42,7 @@ class Prompt:
     parent: Known | None
     kept: int
     spliced: bytes = b""
+    length: int = 0
     fork: str = ""
     declined: str = ""
 
@@ -77,19 +79,21 @@ class Prompts:
             Refused: the engine cannot be reached.
         """
         start = paths.start(turn.fields)
-        nodes = paths.nodes(start, turn.messages)
+        nodes = paths.nodes(start, map(session.message_digest, turn.messages))
         parent, kept = _find(nodes, session)
-        spliced, declined = b"", ""
+        spliced, length, declined = b"", parent.length if parent else 0, ""
         fork = _fork(start, nodes, kept, session)
         if self._mode == "splice" and parent is not None:
             try:
-                spliced = await self._splice(turn, session, parent, turn.messages[kept:])
+                added = await self._splice(turn, session, parent, turn.messages[kept:])
+                spliced = b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+                length += len(added)
             except Declined as e:
                 declined = str(e)
         session.nodes.update(nodes, (start,))
-        return Prompt(start, nodes, parent, kept, spliced, fork, declined)
+        return Prompt(start, nodes, parent, kept, spliced, length, fork, declined)
 
-    async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> bytes:
+    async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> list[int]:
         if turn.media:
             raise Declined("multimodal")
         if self._thinking == "fork" and parent.reasons and any(b'"user"' in bytes(m) for m in new):
@@ -103,8 +107,7 @@ class Prompts:
             raise Declined("bridge_declined") from None
         if not await self._check_engine(frame):
             raise Declined("engine_takes_no_ids")
-        added = delta(frame, rendered, parent.stop, self._stops.known)
-        return b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+        return delta(frame, rendered, parent.stop, self._stops.known)
 
     async def _check_engine(self, frame: Frame) -> bool:
         """Whether the engine takes ids, found out when it first matters: an engine that starts is asked too early."""

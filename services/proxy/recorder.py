@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
+import orjson
 
 from services.proxy import paths
 from services.proxy.answer import Answer
@@ -23,13 +25,13 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, pack_floats, pack_ids, unpack_ids
+from shared.lineage import Mark
+from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
 _NO_TOOLS = msgspec.Raw(b"null")
-_ids = msgspec.json.Decoder(list[int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """The prompt's ids as they are recorded: what follows the parent's, of how many."""
+    """The prompt's ids as they are recorded: what follows the parent's, of how many, and hashes over all of them."""
 
     parent: Known | None
     delta: bytes
     json: bytes
     length: int
-    digest: str
+    digest: blake2b
+    mark: Mark | None = None
 
 
-_NO_IDS = _Ids(None, b"", b"", 0, digest_packed(b""))
+_NO_IDS = _Ids(None, b"", b"", 0, digester())
 
 
 class Recorder:
@@ -128,18 +131,16 @@ class Recorder:
         return msgspec.structs.replace(message, messages=messages, media=media)
 
     def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:
-        session, before = call.session, call.session.size
-        digest = session.digest(ids.parent.seq if ids.parent else None)
-        digest.update(ids.delta)
+        digest = ids.digest.copy()
         digest.update(completion)
-        json = b",".join(filter(None, (ids.json, ids_json(completion))))
+        json = b",".join(filter(None, (ids.json, orjson.dumps(call.answer.completion)[1:-1] if completion else b"")))
         known = Known(
             call.begun.seq, ids.parent.seq if ids.parent else None, ids.length + len(completion) // 4,
             ids.delta + completion, json, digest, stop,
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
-        session.add(known, path)
-        self._book.grew(call.begun.session_id, session.size - before)
+        call.session.add(known, path, ids.mark)
+        self._book.grew(call.begun.session_id)
 
     def _message(
         self,
@@ -174,7 +175,7 @@ class Recorder:
             parent_len=ids.parent.length if ids.parent else 0,
             prompt_len=ids.length,
             prompt_delta=ids.delta,
-            prompt_digest=ids.digest,
+            prompt_digest=ids.digest.hexdigest(),
             spliced=bool(prompt.spliced),
             fork=_fork(prompt, ids.parent) if self._exact else prompt.fork,
             messages=call.turn.messages[prompt.kept :],
@@ -217,9 +218,11 @@ def _resolve(call: Call) -> _Ids:
         head = b"[" + session.full_json(wanted.seq) + b","
         if answer.prompt.startswith(head):  # without blanks, equal ids are equal text
             return _delta(call, wanted, answer.prompt[len(head) : -1])
-    found = session.lineage.parent(prompt := _pack(_read_ids(answer.prompt)))
+    found, mark = session.lineage.look_up(prompt := _read_ids(answer.prompt))
     if found is None:
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest_packed(prompt))
+        digest = mark.state.copy()
+        digest.update(memoryview(prompt)[mark.end :])
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest, mark)
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
 
@@ -232,16 +235,17 @@ def _fork(prompt: Prompt, parent: Known | None) -> str:
 
 
 def _delta(call: Call, parent: Known, json: bytes) -> _Ids:
-    ids = _pack(_read_ids(b"[" + json + b"]"))
+    ids = _read_ids(b"[" + json + b"]")
     digest = call.session.digest(parent.seq)
     digest.update(ids)
-    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest.hexdigest())
+    return _Ids(parent, ids, json, parent.length + len(ids) // 4, digest)
 
 
-def _read_ids(json: bytes) -> list[int]:
+def _read_ids(json: bytes) -> bytes:
+    """Packed ids from a JSON array."""
     try:
-        return _ids.decode(json)
-    except msgspec.DecodeError as e:
+        return pack_ids(orjson.loads(json))
+    except (ValueError, TypeError, OverflowError) as e:
         raise FidelityError(f"the engine's prompt_token_ids cannot be read: {e}") from None
 
 

@@ -1,4 +1,4 @@
-"""Model routes as one bare ASGI endpoint: a path and a secret become a call in some dialect."""
+"""Where requests go: a path and a secret become a call in some dialect, or a request to the control routes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from urllib.parse import parse_qs, unquote
 
 import orjson
 
+from services.proxy.asgi import Asgi, run_asgi
 from services.proxy.calls import Calls, fail
-from services.proxy.client import JSON, Client, Receive, Scope, Send
+from services.proxy.client import JSON, Client
+from services.proxy.control import HEALTH
 from services.proxy.dialects.anthropic import AnthropicMessages
 from services.proxy.dialects.base import Dialect, Target
 from services.proxy.dialects.gemini import Gemini
@@ -28,31 +30,34 @@ HELLO = "/api/hello"
 
 
 class Gateway:
-    """The ASGI application behind `/run/<secret>/...` and `/v1/...`.
+    """Answers requests: `/run/<secret>/...` and `/v1/...` itself, those of the control routes by FastAPI.
 
     Args:
         calls: serves model calls.
+        control: the application with the control routes.
         model: name that `/v1/models` gives; any name is accepted in calls.
         max_model_len: tokens of prompt and completion together.
     """
 
-    def __init__(self, calls: Calls, model: str, max_model_len: int) -> None:
+    def __init__(self, calls: Calls, control: Asgi, model: str, max_model_len: int) -> None:
         self._calls = calls
+        self._control = control
         self._model = model
         self._max_model_len = max_model_len
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, client: Client) -> None:
         """Serves one request; whatever happens, it is answered in the shape of its API."""
-        client = Client(scope, receive, send)
-        secret, path = split_path(scope["path"])
-        target = Target(path, scope.get("query_string", b"").decode("latin-1"), client.headers)
+        secret, path = split_path(client.path)
         dialect = next((d for d in DIALECTS if d.takes(path)), None)
         wording = dialect or _CHAT
         try:
-            if dialect is not None and scope["method"] == "POST":
+            if dialect is not None and client.method == "POST":
+                target = Target(path, client.query, client.headers)
                 await self._calls.serve(dialect, target, secret or _key(target), client)
+            elif client.path.startswith("/control/") or client.path in HEALTH:
+                await run_asgi(self._control, client, await self._calls.body(client))
             else:
-                await self._other(scope["method"], target, dialect, client)
+                await self._other(path, dialect, client)
         except ClientLeft:
             return
         except Refused as e:
@@ -63,19 +68,18 @@ class Gateway:
             raise
         except Exception:
             log.exception("a request failed in a way that was not foreseen")
-            await fail(wording, client, Refused(500, "internal_error", "the proxy failed; its log says why"))
-        finally:
-            client.close()
+            if not client.done:
+                await fail(wording, client, Refused(500, "internal_error", "the proxy failed; its log says why"))
 
-    async def _other(self, method: str, target: Target, dialect: Dialect | None, client: Client) -> None:
+    async def _other(self, path: str, dialect: Dialect | None, client: Client) -> None:
         """What is no model call."""
-        if target.headers.get("upgrade", "").lower() == "websocket":
+        if client.headers.get("upgrade", "").lower() == "websocket":
             raise Refused(426, "websocket_not_supported", "WebSocket is not spoken here; use plain HTTP requests")
         if dialect is not None:
-            raise Refused(405, "method_not_allowed", f"{target.path} takes POST")
-        if method not in ("GET", "HEAD") or target.path not in (*MODELS, HELLO):
-            raise Refused(404, "not_found", f"no such route: {method} {target.path}")
-        await client.respond(200, JSON, b"{}" if target.path == HELLO else self._models())
+            raise Refused(405, "method_not_allowed", f"{path} takes POST")
+        if client.method not in ("GET", "HEAD") or path not in (*MODELS, HELLO):
+            raise Refused(404, "not_found", f"no such route: {client.method} {path}")
+        await client.respond(200, JSON, b"{}" if path == HELLO else self._models())
 
     def _models(self) -> bytes:
         model = {"id": self._model, "object": "model", "created": int(time.time()), "owned_by": "openforge"}

@@ -7,15 +7,10 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-
-import uvicorn
 
 from services.proxy.calls import Calls
-from services.proxy.client import Receive, Scope, Send
-from services.proxy.control import HEALTH, Control, build_app
-from services.proxy.door import door
+from services.proxy.control import Control, build_app
+from services.proxy.door import Limits
 from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
@@ -25,6 +20,7 @@ from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
+from services.proxy.server import Server
 from services.proxy.stops import Stops
 from services.proxy.teacher import TEACHERS
 from services.proxy.upstream import Engine
@@ -39,29 +35,6 @@ log = logging.getLogger(__name__)
 HEARTBEAT_S = 1.0
 KEEPALIVE_S = 75
 """Longer than HTTP clients keep idle connections, so that a request never meets one that is being closed."""
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:  # signals belong to the process, not to this server
-        yield
-
-
-_Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-class Front:
-    """The ASGI application: control requests go to FastAPI, all others past its routing and middleware to the gateway."""
-
-    def __init__(self, control: _Asgi, gateway: _Asgi) -> None:
-        self._control = control
-        self._gateway = gateway
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request."""
-        path: str = scope["path"]
-        app = self._control if path.startswith("/control/") or path in HEALTH else self._gateway
-        await app(scope, receive, send)
 
 
 class ProxyService:
@@ -95,9 +68,9 @@ class ProxyService:
         calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
         control = Control(config, bus, sessions, self._engine, book, control_key)
         app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control))
-        gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
-        self._server = _Server(_server_config(Front(app, gateway), config))
-        self._tasks: list[asyncio.Task[None]] = []
+        gateway = Gateway(calls, app, config.engine.served_name, config.engine.max_model_len)
+        self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
+        self._beating: asyncio.Task[None] | None = None
         self._stopped = False
         self._port = config.proxy.port
 
@@ -109,7 +82,7 @@ class ProxyService:
     @property
     def serving(self) -> int:
         """Requests that are being served."""
-        return len(self._server.server_state.tasks)
+        return self._server.serving
 
     async def start(self) -> None:
         """Returns once requests are served.
@@ -121,23 +94,15 @@ class ProxyService:
         await self._beat()
         listener = _listen(self._config.proxy.host, self._config.proxy.port)
         self._port = listener.getsockname()[1]
-        serving = asyncio.create_task(self._server.serve([listener]))
-        self._tasks = [serving, asyncio.create_task(self._heartbeat())]
-        while not self._server.started:
-            if serving.done():
-                serving.result()
-            await asyncio.sleep(0.005)
+        await self._server.start(listener)
+        self._beating = asyncio.create_task(self._heartbeat())
 
     async def stop(self) -> None:
         """Takes no more requests, lets running ones finish for `proxy.drain_s`, cancels the rest, settles all."""
-        if not self._tasks:
+        if self._beating is None:
             return
-        serving, heartbeat = self._tasks
-        self._tasks = []
-        self._server.should_exit = True
-        await serving
-        if cancelled := set(self._server.server_state.tasks):
-            await asyncio.wait(cancelled, timeout=self._config.proxy.drain_s)
+        heartbeat, self._beating = self._beating, None
+        await self._server.stop(self._config.proxy.drain_s)
         await self._ledger.stop(self._config.proxy.drain_s)
         self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
@@ -165,23 +130,6 @@ def _engine(config: Config) -> Engine:
     if engine.key_env and not key:
         raise ConfigError(f"engine.key_env: the environment variable {engine.key_env} is not set; put the teacher's key there")
     return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)
-
-
-def _server_config(app: object, config: Config) -> uvicorn.Config:
-    logging.getLogger("uvicorn.access").disabled = True  # paths hold secrets; access_log=False leaves it open to new handlers
-    return uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        http=door(config.proxy.read_timeout_s),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEPALIVE_S,
-        timeout_graceful_shutdown=max(1, round(config.proxy.drain_s)),
-    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -54,8 +55,10 @@ class SessionMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 _metas = msgspec.json.Decoder(SessionMeta)
+_KNOWN_METAS = 4096  # every call of a session brings the same
 
 
+@lru_cache(_KNOWN_METAS)
 def read_meta(body: bytes) -> SessionMeta:
     """Session metadata from JSON.
 

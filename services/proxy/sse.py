@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import re
 
+_BLANKS = (b"\n\n", b"\n\r\n")
 _END = re.compile(rb"\n\r?\n")
-_BLANK = b"\n\n"
 _DATA = b"data:"
+_DONE = b"[DONE]"
+_LF, _CR = b"\n\r"  # numbers: in a search for bytes, Python first makes and drops an error
 
 
 class SseSplitter:
-    """Cuts a byte stream into events, however the bytes were chunked. Joined again, the events are the stream."""
+    """Cuts a byte stream at the ends of events, however the bytes were chunked. Joined again, what comes out is the stream."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """The events that `data` completes, each with the blank line that ends it."""
+    def feed(self, data: bytes) -> bytes:
+        """The events that `data` completes, with the blank lines that end them; empty if it completes none."""
+        if not self._buffer and data.endswith(_BLANKS[0]):  # as most engines send them
+            return data
         self._buffer += data
-        if not _END.search(self._buffer, self._searched):
-            # The end of an event may lie across two pieces: two bytes of it may be here already.
-            self._searched = max(0, len(self._buffer) - 2)
-            return []
-        stream = bytes(self._buffer)
-        events = _cut(stream) if b"\r" in stream else [event + _BLANK for event in _END.split(stream)[:-1]]
-        del self._buffer[: sum(map(len, events))]
+        ends = [at + len(blank) for blank in _BLANKS if (at := self._buffer.rfind(blank, self._searched)) >= 0]
+        events = bytes(self._buffer[: max(ends, default=0)])
+        del self._buffer[: len(events)]
+        # The end of an event may lie across two pieces: two bytes of it may be here already.
         self._searched = max(0, len(self._buffer) - 2)
         return events
 
@@ -35,19 +36,26 @@ class SseSplitter:
         return bytes(self._buffer)
 
 
-def _cut(stream: bytes) -> list[bytes]:
-    """The whole events of a stream whose lines may end in CR LF, too; JSON holds no bare CR, so that this is rare."""
-    events, start = [], 0
-    for end in _END.finditer(stream):
-        events.append(stream[start : end.end()])
-        start = end.end()
-    return events
+def data_of(events: bytes) -> list[bytes]:
+    """The data of whole events: of each one its data lines, joined. Those without are left out, as is the marker that ends
+    OpenAI's streams."""
+    found = events[len(_DATA) + 1 : -2].split(b"\n\ndata: ")  # nearly always every event is one line of data
+    if not events.startswith(b"data: ") or _CR in events or any([_LF in data for data in found]):
+        found = [_data(event) for event in _END.split(events)]
+    return [data for data in found if data and data != _DONE]
 
 
-def event_data(event: bytes) -> bytes:
-    """The data lines of an event, joined; empty for a comment, and for the marker that ends OpenAI's streams."""
-    if event.startswith(b"data: {") and event.find(b"\n") == len(event) - 2:  # nearly always: one line of JSON
-        return event[6:-2]
-    lines = (line[len(_DATA) :].removeprefix(b" ") for line in event.splitlines() if line.startswith(_DATA))
-    data = b"\n".join(lines)
-    return b"" if data == b"[DONE]" else data
+def _data(event: bytes) -> bytes:
+    return b"\n".join(line[len(_DATA) :].removeprefix(b" ") for line in event.splitlines() if line.startswith(_DATA))
+
+
+def start_of_last(events: bytes, count: int) -> int:
+    """Where the last `count` of the events that hold data begin."""
+    start = len(events)
+    while start and count:
+        end = start
+        blank = events.rfind(b"\n\n", 0, end - 1)  # not the end of this very event
+        odd = events.rfind(b"\n\r\n", max(blank, 0), end - 1)
+        start = odd + 3 if odd >= 0 else blank + 2 if blank >= 0 else 0
+        count -= bool(data_of(events[start:end]))
+    return start

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -68,8 +68,7 @@ class Engine:
         self._path = "/v1/chat/completions" if teacher is None else teacher.path
         headers = {} if teacher is None else teacher.headers(key)
         self._name = name
-        self._timeout_s = timeout_s
-        self._http = Connections(self.url, headers, connect_s=_CONNECT_S, keepalive_s=_KEEPALIVE_S)
+        self._http = Connections(self.url, headers, connect_s=_CONNECT_S, answer_s=timeout_s, keepalive_s=_KEEPALIVE_S)
 
     async def stop(self) -> None:
         """Closes the connections that nobody uses."""
@@ -159,23 +158,32 @@ class Engine:
         if answer.status != 200:
             raise EngineError(f"{self.url}/health answers {answer.status}, not 200")
 
-    @asynccontextmanager
-    async def _post(self, path: str, body: bytes) -> AsyncIterator[Answering]:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._http.ask("POST", path, body)
-                try:
-                    await _check(answer)
-                    yield answer
-                finally:
-                    self._http.give_back(answer)
-        except TimeoutError:
-            raise unavailable(f"the engine took longer than {self._timeout_s:g} s (proxy.call_timeout_s)") from None
+    def _post(self, path: str, body: bytes) -> _Posted:
+        return _Posted(self._http, path, body)
 
 
-async def _check(answer: Answering) -> None:
-    if answer.status == 200:
-        return
+class _Posted:
+    """An answer for as long as the context lasts; what is left of it then is not waited for."""
+
+    __slots__ = ("_answer", "_body", "_http", "_path")
+
+    def __init__(self, http: Connections, path: str, body: bytes) -> None:
+        self._http, self._path, self._body = http, path, body
+
+    async def __aenter__(self) -> Answering:
+        self._answer = await self._http.ask("POST", self._path, self._body)
+        if self._answer.status != 200:
+            try:
+                await _refuse(self._answer)
+            finally:
+                self._http.give_back(self._answer)
+        return self._answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._http.give_back(self._answer)
+
+
+async def _refuse(answer: Answering) -> NoReturn:
     body = await answer.read()
     if 400 <= answer.status < 500:
         raise EngineRefused(answer.status, _words(body))

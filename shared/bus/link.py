@@ -32,18 +32,18 @@ RECONNECT_S = 0.2
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5  # between two tries of a request; the pause doubles
 
 
-_FINAL = (BadRequestError, NotFoundError, nats.errors.ConnectionClosedError)
+_FINAL = (BadRequestError, NotFoundError)
 """Errors that trying again does not help."""
 
 
 class Link:
-    """The connection of one `NatsBus`."""
+    """The connection of one `NatsBus`; what it publishes goes over another one, `acks`."""
 
-    def __init__(self, config: BusConfig) -> None:
+    def __init__(self, config: BusConfig, name: str, token: str | None) -> None:
         self.client = SteadyClient()
         self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
-        self.acks = Acks(self.client)
-        self._config = config
+        self.acks = Acks(config.url, token, f"{name} publishes", self._trouble)
+        self._config, self._name, self._token = config, name, token
         self._troubles: deque[str] = deque(maxlen=3)
 
     @property
@@ -51,14 +51,14 @@ class Link:
         """Bytes of the largest message: ours, or the server's if that is smaller."""
         return min(self._config.max_payload, self.client.max_payload)
 
-    async def open(self, name: str, token: str | None) -> None:
-        """Connects under a name and makes the streams. Raises BusUnavailable."""
+    async def open(self) -> None:
+        """Connects and makes the streams. Raises BusUnavailable."""
         try:
             async with asyncio.timeout(self._config.timeout_s):
                 await self.client.connect(
                     self._config.url,
-                    token=token,
-                    name=name,
+                    token=self._token,
+                    name=self._name,
                     error_cb=self._on_error,
                     reconnected_cb=self._on_reconnect,
                     max_reconnect_attempts=-1,
@@ -68,7 +68,6 @@ class Link:
                 )
         except TimeoutError:
             raise self._unavailable("connect") from None
-        await self.acks.open()
         for stream in STREAMS:
             await self.retried(f"make the stream {stream.name}", partial(self._ensure, stream))
 
@@ -78,28 +77,30 @@ class Link:
             with contextlib.suppress(nats.errors.Error):  # the server may be gone by now
                 await self.client.flush(int(REQUEST_S))
         await self.client.close()
+        self.acks.close()
 
     async def retried(self, what: str, attempt: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Makes a request again until it is answered or `timeout_s` is over.
+        """Makes a request again until it is answered; none is made when `timeout_s` is over.
 
         Raises:
             BusUnavailable: it was not answered, or the connection is closed.
             BadRequestError, NotFoundError: the server's last word.
         """
-        pause_s = _PAUSE_S
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                while True:
-                    try:
-                        return await attempt()
-                    except nats.errors.Error as e:
-                        if isinstance(e, _FINAL):
-                            raise
-                        await self._on_error(e)
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        except (TimeoutError, nats.errors.ConnectionClosedError):
-            raise self._unavailable(what) from None
+        clock, pause_s = asyncio.get_running_loop().time, _PAUSE_S
+        until = clock() + self._config.timeout_s
+        while True:
+            try:
+                return await attempt()
+            except nats.errors.ConnectionClosedError:
+                raise self._unavailable(what) from None
+            except nats.errors.Error as e:
+                if isinstance(e, _FINAL):
+                    raise
+                await self._on_error(e)
+            if (left_s := until - clock()) <= 0:
+                raise self._unavailable(what)
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _ensure(self, stream: Stream) -> None:
         config = api.StreamConfig(
@@ -129,7 +130,9 @@ class Link:
 
     async def _on_error(self, error: Exception) -> None:
         """Keeps the latest troubles to tell: a refused publish, for one, looks like a timeout and is only explained here."""
-        trouble = str(error) or type(error).__name__
+        self._trouble(str(error) or type(error).__name__)
+
+    def _trouble(self, trouble: str) -> None:
         if trouble not in self._troubles:
             log.warning("NATS: %s", trouble)
             self._troubles.append(trouble)

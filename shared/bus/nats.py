@@ -46,9 +46,9 @@ async def connect_nats(config: BusConfig, run_id: str, token: str | None = None)
     Raises:
         BusUnavailable: no server answered in `config.timeout_s`, it refused the token, or it runs without JetStream.
     """
-    link = Link(config)
+    link = Link(config, f"openforge {run_id}", token)
     try:
-        await link.open(f"openforge {run_id}", token)
+        await link.open()
     except BaseException:
         await link.close()
         raise

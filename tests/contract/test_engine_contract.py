@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from services.proxy.answer import Answer
-from services.proxy.sse import SseSplitter, event_data
+from services.proxy.sse import SseSplitter, data_of
 
 Json = dict[str, Any]
 
@@ -51,9 +51,9 @@ async def post(http: aiohttp.ClientSession, path: str, body: Json | None = None)
         return json.loads(await response.read() or b"{}") or {}
 
 
-async def events(http: aiohttp.ClientSession, body: Json) -> list[bytes]:
+async def stream(http: aiohttp.ClientSession, body: Json) -> bytes:
     """The events of a streamed reply."""
-    splitter, found = SseSplitter(), list[bytes]()
+    splitter, found = SseSplitter(), b""
     async with http.post("/v1/chat/completions", json=body | {"stream": True}) as response:
         assert response.status == 200, await response.text()
         async for piece in response.content.iter_any():
@@ -70,14 +70,8 @@ async def whole(http: aiohttp.ClientSession, body: Json) -> Answer:
 
 async def streamed(http: aiohttp.ClientSession, body: Json) -> Answer:
     answer = Answer()
-    for event in await events(http, body):
-        take(answer, event)
+    answer.add(data_of(await stream(http, body)))
     return answer
-
-
-def take(answer: Answer, event: bytes) -> None:
-    if data := event_data(event):
-        answer.add(data)
 
 
 def prompt_ids(answer: Answer) -> list[int]:
@@ -122,8 +116,8 @@ async def test_streamed_and_whole_agree(http: aiohttp.ClientSession) -> None:
 
 
 async def test_the_first_event_has_the_prompt_and_every_later_one_its_own_tokens(http: aiohttp.ClientSession) -> None:
-    found = await events(http, request())
-    first, *rest = [json.loads(event_data(e)) for e in found[:-1]]
+    found = await stream(http, request())
+    first, *rest = map(json.loads, data_of(found))
     assert first["prompt_token_ids"]
     assert not first["choices"][0].get("token_ids")
     for chunk in rest:
@@ -131,15 +125,14 @@ async def test_the_first_event_has_the_prompt_and_every_later_one_its_own_tokens
         [choice] = chunk["choices"]
         assert len(choice["token_ids"]) == len(choice["logprobs"]["content"]) >= 1
     assert [bool(c["choices"][0]["finish_reason"]) for c in rest] == [False] * (len(rest) - 1) + [True]
-    assert found[-1] == b"data: [DONE]\n\n"
+    assert found.endswith(b"\n\ndata: [DONE]\n\n")
 
 
 async def test_usage_comes_last_when_asked_for(http: aiohttp.ClientSession) -> None:
-    found = await events(http, request(stream_options={"include_usage": True}))
+    found = data_of(await stream(http, request(stream_options={"include_usage": True})))
     answer = Answer()
-    for event in found:
-        take(answer, event)
-    usage = json.loads(event_data(found[-2]))
+    answer.add(found)
+    usage = json.loads(found[-1])
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == len(answer.completion)
     assert usage["usage"]["prompt_tokens"] == len(prompt_ids(answer))
@@ -165,8 +158,7 @@ async def test_a_client_that_leaves_stops_the_sampling(http: aiohttp.ClientSessi
     body = request("slow", max_tokens=300, ignore_eos=True, stream=True)
     async with http.post("/v1/chat/completions", json=body) as response:
         async for piece in response.content.iter_any():
-            for event in splitter.feed(piece):
-                take(answer, event)
+            answer.add(data_of(splitter.feed(piece)))
             if len(answer.completion) >= 5:
                 response.close()
                 break

@@ -73,10 +73,24 @@ def test_a_reply_that_is_not_finished_is_refused() -> None:
 @pytest.mark.parametrize("error", [{"message": "out of memory"}, "out of memory"])
 def test_an_error_inside_a_stream_keeps_the_engines_words(error: Any) -> None:
     with pytest.raises(Refused, match="out of memory"):
-        Answer().add(json.dumps({"error": error}).encode())
+        Answer().add([json.dumps({"error": error}).encode()])
 
 
 @pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b'{"error":' + b"[" * 100_000])
 def test_an_event_that_is_not_json_cannot_be_read(data: bytes) -> None:
     with pytest.raises(FidelityError):
-        Answer().add(data)
+        Answer().add([data])
+
+
+@pytest.mark.parametrize("halves", [(b'{"choices":[],"x":[1', b"2]}"), (b'{"choices":[]},{"choices":[]}', b"")])
+def test_events_are_read_one_by_one_even_where_they_would_make_json_together(halves: tuple[bytes, bytes]) -> None:
+    with pytest.raises(FidelityError):
+        Answer().add(list(filter(None, halves)))
+
+
+def test_what_came_before_an_error_in_one_piece_with_it_counts() -> None:
+    choice = {"delta": {"content": "ok"}, "token_ids": [5], "logprobs": {"content": [{"logprob": -0.5}]}}
+    answer = Answer()
+    with pytest.raises(Refused, match="out of memory"):
+        answer.add([json.dumps({"choices": [choice]}).encode(), b'{"error":"out of memory"}'])
+    assert (answer.completion, answer.logprobs, answer.reply.content) == ([5], [-0.5], "ok")

@@ -59,7 +59,9 @@ async def server() -> AsyncIterator[tuple[Server, Connections]]:
             writer.close()
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
-    http = Connections(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/base/", {}, connect_s=5.0, keepalive_s=0.2)
+    http = Connections(
+        f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/base/", {}, connect_s=5.0, answer_s=5.0, keepalive_s=0.2
+    )
     yield made, http
     http.close()
     listener.close()
@@ -136,7 +138,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(Refused, match="cannot be reached") as refused:
-        await ask(Connections(url, {}, connect_s=5.0, keepalive_s=2.0))
+        await ask(Connections(url, {}, connect_s=5.0, answer_s=5.0, keepalive_s=2.0))
     assert refused.value.status == 503
 
 

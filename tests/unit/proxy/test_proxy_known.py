@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.proxy.known import Book, Known, Session, ids_json
+from services.proxy.paths import message_digest
 from shared.packing import digest_packed, pack_ids
 
 ids = st.lists(st.integers(0, 2**32 - 1), max_size=6)
@@ -47,13 +49,29 @@ def test_sessions_used_last_are_kept_and_the_largest_limit_holds() -> None:
     book = Book(sessions=2, size=1000)
     first = book.session("a")
     first.size = 600
-    book.grew("a", 600)
+    book.grew("a")
     book.session("b").size = 300
-    book.grew("b", 300)
+    book.grew("b")
     assert book.session("a") is first
     book.session("c").size = 200
-    book.grew("c", 200)  # three are too many: b was used least
+    book.grew("c")  # three are too many: b was used least
     assert book.session("a") is first
     assert book.session("b").size == 0
     book.forget("a")
     assert book.session("a") is not first
+
+
+def test_what_a_session_is_counted_for_is_what_it_takes_when_it_goes() -> None:
+    book, messages = (
+        Book(sessions=10, size=100_000),
+        [msgspec.Raw(b'{"role":"user","content":"%b"}' % (b"x" * n)) for n in range(50)],
+    )
+    for name in ("a", "b"):
+        digests = list(map(book.session(name).message_digest, messages))
+        assert digests == list(map(message_digest, messages)) == list(map(book.session(name).message_digest, messages))
+        book.grew(name)
+    size = book.session("a").size
+    assert size == book.session("b").size > sum(map(len, map(bytes, messages)))
+    book.forget("a")
+    book.forget("b")
+    assert book._size == 0

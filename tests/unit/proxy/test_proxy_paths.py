@@ -70,7 +70,7 @@ def test_a_reply_that_is_sent_back_is_on_its_own_path(content: str, tools: list[
     back = text("assistant", content)
     if calls:
         back["tool_calls"] = [{"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
-    assert nodes(begin, [raw(back)]) == [after_reply(begin, reply)]
+    assert nodes(begin, [message_digest(raw(back))]) == [after_reply(begin, reply)]
 
 
 @pytest.mark.parametrize("value", [10**30, json.loads("[" * 300 + "]" * 300)])
