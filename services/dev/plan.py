@@ -61,7 +61,11 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     config = replace(
         config,
         run=replace(config.run, id=run_id, root=str(folder.parent)),
-        proxy=replace(config.proxy, port=config.proxy.port or free_port()),
+        proxy=replace(
+            config.proxy,
+            port=config.proxy.port or free_port(),
+            control_port=config.proxy.control_port or free_port(),
+        ),
     )
     config, engine, serving = _engine(config, folder)
     file = folder / "config.json"

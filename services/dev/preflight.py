@@ -31,16 +31,19 @@ def check_disk(config: Config) -> None:
 
 def check_ports(config: Config) -> None:
     """Raises ConfigError when a port that was asked for is taken."""
-    if not config.proxy.port:
-        return
+    for setting, port in (("proxy.port", config.proxy.port), ("proxy.control_port", config.proxy.control_port)):
+        if port:
+            _check_port(config.proxy.host, port, setting)
+
+
+def _check_port(host: str, port: int, setting: str) -> None:
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            s.bind((config.proxy.host, config.proxy.port))
+            s.bind((host, port))
         except OSError as e:
             raise ConfigError(
-                f"proxy.port {config.proxy.port} on {config.proxy.host} cannot be had ({e.strerror}); "
-                "pass --set proxy.port=0 for a free one"
+                f"{setting} {port} on {host} cannot be had ({e.strerror}); pass --set {setting}=0 for a free one"
             ) from None
 
 

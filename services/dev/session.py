@@ -81,7 +81,7 @@ def _roles(harness: str, folder: str) -> list[RoleRule]:
 
 async def _post(stack: tuple[Config, Running], path: str, body: bytes, answer: type[T]) -> T:
     config, running = stack
-    url = f"http://{config.proxy.host}:{config.proxy.port}"
+    url = f"http://{config.proxy.host}:{config.proxy.control_port}"
     headers = {"authorization": f"Bearer {running.env[config.proxy.control_key_env]}", "content-type": "application/json"}
     try:
         async with (

@@ -52,7 +52,8 @@ class Gateway:
     """
 
     def __init__(self, config: ProxyConfig, control_key: str, patience_s: float = PATIENCE_S) -> None:
-        self._url = f"http://{config.host}:{config.port}"
+        self._models = f"http://{config.host}:{config.port}"
+        self._url = f"http://{config.host}:{config.control_port}"
         self._key = control_key
         self._patience_s = patience_s
         self._http: aiohttp.ClientSession | None = None
@@ -75,7 +76,7 @@ class Gateway:
             "purpose": start.purpose, "sampling": start.sampling, "roles": msgspec.to_builtins(roles),
         }  # fmt: skip
         opened = await self._call("PUT", _session(rollout), _Opened, meta)
-        return Endpoint(self._url + opened.path, opened.secret)
+        return Endpoint(self._models + opened.path, opened.secret)
 
     async def seal(self, rollout: Rollout) -> Sealed:
         """Seals the session of the current attempt and tells its calls; doing it again gives the same answer.

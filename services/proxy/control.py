@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 READY_S = 3.0
 SESSIONS = "/control/sessions"
 ALIVE, READY = "/healthz", "/readyz"
-HEALTH = (ALIVE, READY)
-"""Paths of this module beside those below `/control/`."""
 
 
 class Control:

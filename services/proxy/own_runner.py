@@ -6,6 +6,7 @@ began, and with which reward it ended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -115,13 +116,13 @@ class OwnRunner:
         }  # fmt: skip
 
 
-def own_routes(runner: OwnRunner, control: Control) -> APIRouter:
-    """The control routes for runners of one's own."""
+def own_routes(runner: OwnRunner, control: Control, port: Callable[[], int]) -> APIRouter:
+    """The control routes for runners of one's own. `port` is that of the routes for harnesses, on the host that was asked."""
     router = APIRouter(prefix=SESSIONS, dependencies=[Depends(control.authorized)])
 
     @router.post("")
     async def create_session(request: Request) -> Response:
-        return _json(await runner.create(await request.body(), str(request.base_url).rstrip("/")))
+        return _json(await runner.create(await request.body(), str(request.base_url.replace(port=port())).rstrip("/")))
 
     @router.post("/{session_id}/reward")
     async def set_reward(session_id: str, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Where requests go: a path and a secret become a call in some dialect, or a request to the control routes."""
+"""Where requests of harnesses go: a path and a secret become a call in some dialect."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from urllib.parse import parse_qs, unquote
 
 import orjson
 
-from services.proxy.asgi import Asgi, run_asgi
 from services.proxy.calls import Calls, fail
 from services.proxy.client import JSON, Client
-from services.proxy.control import HEALTH
 from services.proxy.dialects.anthropic import AnthropicMessages
 from services.proxy.dialects.base import Dialect, Target
 from services.proxy.dialects.gemini import Gemini
@@ -30,18 +28,16 @@ HELLO = "/api/hello"
 
 
 class Gateway:
-    """Answers requests: `/run/<secret>/...` and `/v1/...` itself, those of the control routes by FastAPI.
+    """Answers requests below `/run/<secret>/` and `/v1/`.
 
     Args:
         calls: serves model calls.
-        control: the application with the control routes.
         model: name that `/v1/models` gives; any name is accepted in calls.
         max_model_len: tokens of prompt and completion together.
     """
 
-    def __init__(self, calls: Calls, control: Asgi, model: str, max_model_len: int) -> None:
+    def __init__(self, calls: Calls, model: str, max_model_len: int) -> None:
         self._calls = calls
-        self._control = control
         self._model = model
         self._max_model_len = max_model_len
 
@@ -54,8 +50,6 @@ class Gateway:
             if dialect is not None and client.method == "POST":
                 target = Target(path, client.query, client.headers)
                 await self._calls.serve(dialect, target, secret or _key(target), client)
-            elif client.path.startswith("/control/") or client.path in HEALTH:
-                await run_asgi(self._control, client, await self._calls.body(client))
             else:
                 await self._other(path, dialect, client)
         except ClientLeft:

@@ -10,6 +10,7 @@ import socket
 
 from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
+from services.proxy.control_server import ControlServer
 from services.proxy.door import Limits
 from services.proxy.gate import Gate
 from services.proxy.history import History
@@ -67,17 +68,23 @@ class ProxyService:
         history = History(bus, book, stops, config.run.id)
         calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
         control = Control(config, bus, sessions, self._engine, book, control_key)
-        app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control))
-        gateway = Gateway(calls, app, config.engine.served_name, config.engine.max_model_len)
+        app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control, lambda: self._port))
+        gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
         self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
+        self._control = ControlServer(app, config.proxy.drain_s)
         self._beating: asyncio.Task[None] | None = None
         self._stopped = False
-        self._port = config.proxy.port
+        self._port, self._control_port = config.proxy.port, config.proxy.control_port
 
     @property
     def url(self) -> str:
-        """Where it listens: `http://host:port`."""
+        """Where it listens for harnesses: `http://host:port`."""
         return f"http://{self._config.proxy.host}:{self._port}"
+
+    @property
+    def control_url(self) -> str:
+        """Where it listens for control requests: `http://host:port`."""
+        return f"http://{self._config.proxy.host}:{self._control_port}"
 
     @property
     def serving(self) -> int:
@@ -92,9 +99,12 @@ class ProxyService:
             StoreUnavailable, BusUnavailable: the store or the bus does not answer.
         """
         await self._beat()
-        listener = _listen(self._config.proxy.host, self._config.proxy.port)
-        self._port = listener.getsockname()[1]
+        proxy = self._config.proxy
+        listener = _listen(proxy.host, proxy.port, "proxy.port")
+        control = _listen(proxy.host, proxy.control_port, "proxy.control_port")
+        self._port, self._control_port = listener.getsockname()[1], control.getsockname()[1]
         await self._server.start(listener)
+        await self._control.start(control)
         self._beating = asyncio.create_task(self._heartbeat())
 
     async def stop(self) -> None:
@@ -103,6 +113,7 @@ class ProxyService:
             return
         heartbeat, self._beating = self._beating, None
         await self._server.stop(self._config.proxy.drain_s)
+        await self._control.stop()
         await self._ledger.stop(self._config.proxy.drain_s)
         self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
@@ -132,8 +143,8 @@ def _engine(config: Config) -> Engine:
     return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, setting: str) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=2048)
     except OSError as e:
-        raise ConfigError(f"cannot listen on {host}:{port} ({e.strerror}); set proxy.host and proxy.port") from None
+        raise ConfigError(f"cannot listen on {host}:{port} ({e.strerror}); set proxy.host and {setting}") from None

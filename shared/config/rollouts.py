@@ -19,7 +19,9 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
         thinking: in splice mode, whether earlier thinking stays in the prompt after a new user message where the template
             would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
-        port: 0 takes a free one.
+        port: of the routes for harnesses; 0 takes a free one.
+        control_port: of the routes that open and seal sessions, and of the health checks; 0 takes a free one. No sandbox has
+            to reach it.
         control_key_env: environment variable with the key of the control routes.
         call_timeout_s: how long one model call may take.
         hold_s: how long a call waits while weights are being loaded, before 503.
@@ -36,6 +38,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     thinking: Literal["keep", "fork"] = "keep"
     host: str = "127.0.0.1"
     port: Port = 0
+    control_port: Port = 0
     control_key_env: str = "OPENFORGE_CONTROL_KEY"
     call_timeout_s: Positive = 600.0
     hold_s: Positive = 55.0

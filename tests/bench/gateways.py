@@ -31,6 +31,7 @@ class Gateway:
         port: on 127.0.0.1.
         pid: of its process, None where there is none (`direct`).
         servers: pids of the servers that it needs.
+        control_port: of ours, on 127.0.0.1.
         control_key: of ours.
         api: what its harnesses speak.
     """
@@ -39,6 +40,7 @@ class Gateway:
     port: int
     pid: int | None = None
     servers: tuple[int, ...] = ()
+    control_port: int = 0
     control_key: str = ""
     api: Api = "chat"
     _opened: list[str] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Gateway:
 
     def _control(self) -> aiohttp.ClientSession:
         headers = {"authorization": f"Bearer {self.control_key}"}
-        return aiohttp.ClientSession(f"{_HOST}:{self.port}", headers=headers, connector=aiohttp.TCPConnector(limit=16))
+        return aiohttp.ClientSession(f"{_HOST}:{self.control_port}", headers=headers, connector=aiohttp.TCPConnector(limit=16))
 
 
 class World:
@@ -115,13 +117,13 @@ class World:
         return self._proxies[mode]
 
     async def _start_proxy(self, mode: str) -> Gateway:
-        port, key, run = free_port(), secrets.token_hex(8), f"bench-{mode}"
+        port, control, key, run = free_port(), free_port(), secrets.token_hex(8), f"bench-{mode}"
         config = {
             "run": {"id": run, "root": str(self._folder)},
             "bus": {"url": self._nats.address.url, "max_bytes": 8 * 1024**3},
             "store": {"url": self._valkey.address.url},
             "engine": {"url": self._engine, "max_model_len": 131_072},
-            "proxy": {"port": port, "mode": mode},
+            "proxy": {"port": port, "control_port": control, "mode": mode},
         }
         file = self._folder / f"{run}.json"
         file.write_text(json.dumps(config))
@@ -131,8 +133,8 @@ class World:
             "OPENFORGE_CONTROL_KEY": key,
         }
         child = self._child(run, [sys.executable, "-m", "services.cli", "serve", "proxy", "--config", str(file)], env)
-        await child.answering(f"{_HOST}:{port}/readyz")
-        return Gateway("openforge", port, child.pid, (self._nats.pid, self._valkey.pid), key)
+        await child.answering(f"{_HOST}:{control}/readyz")
+        return Gateway("openforge", port, child.pid, (self._nats.pid, self._valkey.pid), control, key)
 
     async def _rllm(self) -> Gateway:
         program, port = install(), free_port()

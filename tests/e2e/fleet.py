@@ -31,9 +31,10 @@ _CONTROL = {"authorization": f"Bearer {KEY}"}
 class Program:
     """A program that listens on a port; killed and started again it has the same port."""
 
-    def __init__(self, port: int, command: Sequence[str], env: dict[str, str], log: Path) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self._port, self._command, self._env, self._log = port, command, env, log
+    def __init__(self, port: int, command: Sequence[str], env: dict[str, str], log: Path, control_port: int = 0) -> None:
+        self.url, self.control_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{control_port}"
+        self._ports = [p for p in (port, control_port) if p]
+        self._command, self._env, self._log = command, env, log
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -42,7 +43,8 @@ class Program:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, cwd=REPO, env={**os.environ, **self._env}, stdout=log, stderr=log
             )
-        await wait_port(self._port, _START_S)
+        for port in self._ports:
+            await wait_port(port, _START_S)
 
     async def kill(self) -> None:
         """kill -9, unless it is dead already."""
@@ -64,14 +66,14 @@ class Fleet:
     async def open(self, session_id: str) -> str:
         """Opens a session; gives the path for its harness."""
         meta = {"rollout_id": session_id.rpartition("-a")[0], "attempt": 1, "group_id": "g1", "purpose": "train"}
-        url = f"{self.proxies[0].url}/control/sessions/{session_id}"
+        url = f"{self.proxies[0].control_url}/control/sessions/{session_id}"
         async with self.http.put(url, json=meta, headers=_CONTROL) as response:
             assert response.status == 200, await response.text()
             return str((await response.json())["path"])
 
     async def seal(self, session_id: str) -> SessionSealed:
         """Seals a session; gives what was published of it."""
-        url = f"{self.proxies[1].url}/control/sessions/{session_id}/seal"
+        url = f"{self.proxies[1].control_url}/control/sessions/{session_id}/seal"
         async with self.http.post(url, headers=_CONTROL) as response:
             assert response.status == 200, await response.text()
         found = self.bus.replay(SessionSealed, self.config.run.id, session_id.rpartition("-a")[0], 0)
@@ -120,10 +122,9 @@ def _engine(folder: Path, rules: Iterable[dict[str, Any]]) -> Program:
 
 def _proxy(folder: Path, config: Config, broker: Server, store: Server) -> Program:
     folder.mkdir()
-    port, file = free_port(), folder / "config.json"
-    own = msgspec.structs.replace(
-        config, run=RunConfig(id=config.run.id, root=str(folder)), proxy=msgspec.structs.replace(config.proxy, port=port)
-    )
+    port, control_port, file = free_port(), free_port(), folder / "config.json"
+    proxy = msgspec.structs.replace(config.proxy, port=port, control_port=control_port)
+    own = msgspec.structs.replace(config, run=RunConfig(id=config.run.id, root=str(folder)), proxy=proxy)
     file.write_bytes(msgspec.json.encode(own))
     env = {
         config.bus.token_env: broker.address.secret,
@@ -131,4 +132,4 @@ def _proxy(folder: Path, config: Config, broker: Server, store: Server) -> Progr
         config.proxy.control_key_env: KEY,
     }
     command = [sys.executable, "-m", "services.cli", "serve", "proxy", "--config", str(file)]
-    return Program(port, command, env, folder / "proxy.log")
+    return Program(port, command, env, folder / "proxy.log", control_port)

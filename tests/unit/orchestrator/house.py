@@ -181,7 +181,7 @@ class House:
         return Config(
             run=RunConfig(id=RUN, root=str(self.root / "runs")),
             orchestrator=orchestrator,
-            proxy=ProxyConfig(port=self.proxy.port),
+            proxy=ProxyConfig(port=self.proxy.port, control_port=self.proxy.port),
         )
 
     @asynccontextmanager

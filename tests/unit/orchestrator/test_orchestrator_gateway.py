@@ -18,7 +18,7 @@ ROLLOUT = Rollout(
 
 
 def gateway(port: int, key: str = KEY, patience_s: float = 10.0) -> Gateway:
-    return Gateway(ProxyConfig(port=port), key, patience_s)
+    return Gateway(ProxyConfig(port=port, control_port=port), key, patience_s)
 
 
 async def test_a_session_is_opened_and_sealed(proxy: StandIn) -> None:

@@ -19,7 +19,8 @@ META = {"rollout_id": "r1", "attempt": 1, "group_id": "g1", "purpose": "train"}
 )
 async def test_control_routes_want_the_control_key(world: World, header: str) -> None:
     for method, path in (("PUT", "/control/sessions/r1-a1"), ("POST", "/control/sessions/r1-a1/seal")):
-        async with world.http.request(method, world.proxy.url + path, json=META, headers={"authorization": header}) as response:
+        url, headers = world.proxy.control_url + path, {"authorization": header}
+        async with world.http.request(method, url, json=META, headers=headers) as response:
             assert response.status == 401
             assert KEY not in await response.text()
 
@@ -39,7 +40,7 @@ async def test_opening_a_session_twice_gives_the_same_secret(world: World) -> No
     ],
 )
 async def test_a_session_that_is_not_acceptable_is_refused_with_the_reason(world: World, session_id: str, meta: Any) -> None:
-    url = f"{world.proxy.url}/control/sessions/{session_id}"
+    url = f"{world.proxy.control_url}/control/sessions/{session_id}"
     async with world.http.put(url, json=meta, headers=world.control) as response:
         assert response.status == 400
         assert (await response.json())["detail"]
@@ -64,19 +65,21 @@ async def test_a_sealed_session_takes_no_calls_and_is_not_opened_again(world: Wo
     status, answer = await world.chat(base)
     assert status == 403
     assert answer["error"]["message"]
-    async with world.http.put(f"{world.proxy.url}/control/sessions/r1-a1", json=META, headers=world.control) as response:
+    async with world.http.put(
+        f"{world.proxy.control_url}/control/sessions/r1-a1", json=META, headers=world.control
+    ) as response:
         assert response.status == 409
     assert not world.engine.requests
 
 
 async def test_sealing_an_unknown_session_is_404(world: World) -> None:
-    async with world.http.post(f"{world.proxy.url}/control/sessions/nobody-a1/seal", headers=world.control) as response:
+    async with world.http.post(f"{world.proxy.control_url}/control/sessions/nobody-a1/seal", headers=world.control) as response:
         assert response.status == 404
 
 
 async def test_sealing_fails_and_can_be_repeated_while_the_bus_is_down(world: World) -> None:
     await world.open()
-    url = f"{world.proxy.url}/control/sessions/r1-a1/seal"
+    url = f"{world.proxy.control_url}/control/sessions/r1-a1/seal"
     world.bus.down = True
     async with world.http.post(url, headers=world.control) as response:
         assert response.status == 503
@@ -93,7 +96,7 @@ async def test_a_session_opened_at_one_proxy_can_be_used_and_sealed_at_another(w
     await other.start()
     try:
         assert (await world.chat(base.replace(world.proxy.url, other.url)))[0] == 200
-        async with world.http.post(f"{other.url}/control/sessions/r1-a1/seal", headers=world.control) as response:
+        async with world.http.post(f"{other.control_url}/control/sessions/r1-a1/seal", headers=world.control) as response:
             assert (await response.json())["calls"] == 2
     finally:
         await other.stop()
@@ -104,10 +107,10 @@ async def test_a_session_opened_at_one_proxy_can_be_used_and_sealed_at_another(w
 
 async def test_health_says_what_is_missing(world: World) -> None:
     for path in ("/healthz", "/readyz"):
-        async with world.http.get(world.proxy.url + path) as response:
+        async with world.http.get(world.proxy.control_url + path) as response:
             assert response.status == 200
     await world.engine.stop()
-    async with world.http.get(world.proxy.url + "/readyz") as response:
+    async with world.http.get(world.proxy.control_url + "/readyz") as response:
         assert response.status == 503
         assert list((await response.json())["missing"]) == ["engine"]
 

@@ -29,7 +29,7 @@ WANTED = {"task": "t", "harness": "h"}
 
 async def post(world: World, path: str, **body: Any) -> tuple[int, Json]:
     """A control request: status and answer."""
-    url = f"{world.proxy.url}/control/sessions{path}"
+    url = f"{world.proxy.control_url}/control/sessions{path}"
     async with world.http.post(url, json=body, headers=world.control) as response:
         return response.status, await response.json()
 
@@ -153,7 +153,7 @@ async def test_a_session_that_cannot_be_is_refused_with_the_reason(world: World,
 )
 async def test_a_reward_that_is_no_finite_number_is_refused(world: World, body: bytes) -> None:
     await create(world, rollout_id="r1")
-    url = f"{world.proxy.url}/control/sessions/r1-a1/reward"
+    url = f"{world.proxy.control_url}/control/sessions/r1-a1/reward"
     async with world.http.post(url, data=body, headers=world.control) as response:
         assert response.status == 400
         assert '{"reward": 1.0}' in (await response.json())["detail"]
@@ -194,5 +194,5 @@ async def test_an_end_that_failed_can_be_repeated(world: World) -> None:
 
 async def test_the_control_key_is_wanted(world: World) -> None:
     for path in ("", "/r1-a1/reward", "/r1-a1/end"):
-        async with world.http.post(f"{world.proxy.url}/control/sessions{path}", json=WANTED) as response:
+        async with world.http.post(f"{world.proxy.control_url}/control/sessions{path}", json=WANTED) as response:
             assert response.status == 401

@@ -99,7 +99,7 @@ async def test_counting_needs_a_secret_too(world: World) -> None:
 async def test_a_rollouts_secret_opens_no_control_route(world: World, path: str, method: str) -> None:
     secret = await secret_of(world, "r1-a1")
     for headers in ({"authorization": f"Bearer {secret}"}, {"x-api-key": secret}, {"authorization": f"Bearer {KEY}x"}, {}):
-        async with world.http.request(method, world.proxy.url + path, json={}, headers=headers) as response:
+        async with world.http.request(method, world.proxy.control_url + path, json={}, headers=headers) as response:
             assert response.status in (401, 405)
     for hidden in (f"/run/{secret}{path}", f"/run/{secret}/..{path}"):
         async with world.http.request(method, world.proxy.url + hidden, json={}) as response:

@@ -143,7 +143,7 @@ async def test_tokens_are_not_counted(taught: World) -> None:
 
 
 async def test_the_teacher_is_ready_when_the_rest_is(taught: World) -> None:
-    async with taught.http.get(f"{taught.proxy.url}/readyz") as response:
+    async with taught.http.get(f"{taught.proxy.control_url}/readyz") as response:
         assert response.status == 200
 
 

@@ -33,7 +33,7 @@ async def test_calls_of_a_session_that_is_gone_are_refused_and_others_go_on_unde
     status, answer = await world.chat(base)
     assert status == 401
     assert "lost" in answer["error"]["message"]
-    async with world.http.post(f"{world.proxy.url}/control/sessions/r1-a1/seal", headers=world.control) as response:
+    async with world.http.post(f"{world.proxy.control_url}/control/sessions/r1-a1/seal", headers=world.control) as response:
         assert response.status == 404
     assert (await world.chat(await world.open("r2-a1")))[0] == 200
     assert [(r.session_id, r.weight_version_start) for r in world.records] == [("r2-a1", 10)]
@@ -67,5 +67,5 @@ async def test_a_proxy_is_not_ready_before_it_knows_the_version(make_world: Make
     world = await make_world()
     await tell_weights(world, loaded=[], published=[0])
     await world.wipe()
-    async with world.http.get(f"{world.proxy.url}/readyz") as response:
+    async with world.http.get(f"{world.proxy.control_url}/readyz") as response:
         assert (response.status, list((await response.json())["missing"])) == (503, ["store"])

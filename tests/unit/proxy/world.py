@@ -92,14 +92,14 @@ class World:
     async def open(self, session_id: str = "r1-a1", **sampling: Any) -> str:
         """Opens a session; gives the base URL for its harness."""
         meta = {"rollout_id": session_id.rpartition("-a")[0], "attempt": 1, "group_id": "g1", "purpose": "train"}
-        path = f"{self.proxy.url}/control/sessions/{session_id}"
+        path = f"{self.proxy.control_url}/control/sessions/{session_id}"
         async with self.http.put(path, json=meta | {"sampling": sampling}, headers=self.control) as response:
             assert response.status == 200, await response.text()
             return f"{self.proxy.url}{(await response.json())['path']}"
 
     async def seal(self, session_id: str = "r1-a1") -> Json:
         """Seals a session; gives the counts."""
-        url = f"{self.proxy.url}/control/sessions/{session_id}/seal"
+        url = f"{self.proxy.control_url}/control/sessions/{session_id}/seal"
         async with self.http.post(url, headers=self.control) as response:
             assert response.status == 200, await response.text()
             return dict(await response.json())
