@@ -40,7 +40,7 @@ def rich_session(rollout: str = "r0") -> Session:
     """Five calls: the main agent calls a tool (1) and ends (2), a subagent answers (3), a title is made up (4), and the main
     agent starts anew from its first request (5)."""
     made = Session(rollout)
-    common: dict[str, Any] = {"tools_digest": "t"}
+    common: dict[str, Any] = {"tools_digest": "0a"}
     made.call(
         [1, 2], [3, 4], messages=raws({"role": "system", "content": "Be brief."}, user(f"Read /home/ann/x, key {SECRET}")),
         tools=msgspec.Raw(json.dumps(TOOLS).encode()), reply=said("", reasoning="hm", tool_calls=bash("c1", "cat x")), **common,
