@@ -49,8 +49,9 @@ SWEEP_S = 2.0
 """How often overdue groups are looked for, at least."""
 TRIM_S = 5.0
 """How often the bus is asked to make room; it does where three quarters of it are used."""
-DRAIN_S = 10.0
-"""Longest that an orderly end waits for what is still on the bus."""
+DRAIN_S = 5.0
+"""Longest that an orderly end waits for what is still on the bus, beyond `bus.ack_wait_s`: after that long comes again what a
+collector that was killed had been sent."""
 _DRAIN_PAUSE_S = 0.05
 _CALLS = (CallRecorded,)
 _NEWS = (
@@ -111,12 +112,13 @@ class CollectorService:
 
     async def _drain(self, archiver: Archiver) -> None:
         """Returns when nothing is left to do: the other services have ended by now, and publish no more."""
+        longest_s = self._config.bus.ack_wait_s + DRAIN_S
         try:
-            async with asyncio.timeout(DRAIN_S):
+            async with asyncio.timeout(longest_s):
                 while await self._left(archiver):  # noqa: ASYNC110 - other processes are at it as well
                     await asyncio.sleep(_DRAIN_PAUSE_S)
         except (TimeoutError, ForgeError) as e:
-            log.warning("the archive lacks the end of what was published: %s", str(e) or f"it took over {DRAIN_S:g} s")
+            log.warning("the archive lacks the end of what was published: %s", str(e) or f"it took over {longest_s:g} s")
 
     async def _left(self, archiver: Archiver) -> int:
         """Messages and groups that somebody is still busy with. What settles an attempt may fill the outbox, and that the

@@ -20,7 +20,7 @@ from services.trainer.vllm_command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
 
-_COLLECTOR_GRACE_S = 20.0  # its end waits for what is still on the bus
+_COLLECTOR_GRACE_S = 15.0  # beyond `bus.ack_wait_s`: its end waits for what is still on the bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str])
     log = file.parent / "logs" / f"{name}.log"
     # A trainer that died has lost its optimizer's state: starting it again would train another run under the same name.
     ready = _exists(ready_file(config, name))
-    grace_s = _COLLECTOR_GRACE_S if name == "collector" else GRACE_S
+    grace_s = config.bus.ack_wait_s + _COLLECTOR_GRACE_S if name == "collector" else GRACE_S
     return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=ready, grace_s=grace_s)
 
 

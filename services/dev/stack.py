@@ -115,9 +115,10 @@ class Stack:
             await asyncio.sleep(_DISK_CHECK_S)
 
     def _write_running(self) -> None:
-        file = self.plan.folder / "stack.json"
-        file.touch(mode=0o600)
-        file.write_bytes(msgspec.json.encode(Running(os.getpid(), self.supervisor.pids(), self.plan.env)))
+        part = self.plan.folder / "stack.json.part"
+        part.touch(mode=0o600)
+        part.write_bytes(msgspec.json.encode(Running(os.getpid(), self.supervisor.pids(), self.plan.env)))
+        part.replace(self.plan.folder / "stack.json")  # so that nobody reads half of it
 
 
 def _disk_full(folder: Path, free: int, wanted: int) -> ForgeError:

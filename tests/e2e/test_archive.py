@@ -92,7 +92,7 @@ async def check_exports(run: str, out: Path, root: tuple[str, str]) -> None:
 
 async def test_collectors_killed_while_they_archive_lose_nothing(tmp_path: Path) -> None:
     seen: list[Message] = []
-    async with live_stack(write_config(tmp_path, "[orchestrator]\nconcurrency = 6\n")) as stack:
+    async with live_stack(write_config(tmp_path, "[orchestrator]\nconcurrency = 6\n[bus]\nack_wait_s = 5.0\n")) as stack:
         tap = asyncio.create_task(watch(stack, seen))
         groups = {await start_group(stack, f"g{g}", write_tasks(tmp_path / f"t{g}")) for g in range(4)}
         for calls in (5, 12, 20):
