@@ -22,7 +22,8 @@ demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and tests, with real engines and servers
-	@$(BIN)/python -m pytest -m "not harness"
+	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness"
+	@$(BIN)/python -m pytest tests/e2e -m "not harness"
 
 test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
 	@$(BIN)/openforge harness install $(PROGRAMS)

@@ -33,7 +33,7 @@ async def start_group(stack: LiveStack, name: str, tasks: list[Path]) -> str:
 
 
 def write_tasks(folder: Path) -> list[Path]:
-    """Two of one name, as a group has one task: one that is solved, one that is not, with a command that looks like a secret."""
+    """Two of one name, as a group has one task: one is solved, one is not, with a command that looks like a secret."""
     good = write_task(folder / "good", "task", "cat seed.txt > out.txt", "seed")
     bad = write_task(folder / "bad", "task", "echo sk-abcdefghijklmnopqrstuvwx > /tmp/x; echo no > out.txt", "seed")
     return [good, bad]
