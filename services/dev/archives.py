@@ -76,17 +76,19 @@ def load_rollout(run: RunFolder, rollout_id: str) -> tuple[History, Rollout, Dam
         ArchiveError: there is no such rollout, with a suggestion; or as `load`.
     """
     known: set[str] = set()
+    names = (rollout_id, f"{run.run_id}-{rollout_id}")
 
     def wanted(message: Message) -> bool:
         if isinstance(message, RolloutMessage):
             known.add(message.rollout_id)
-            return message.rollout_id == rollout_id
+            return message.rollout_id in names
         return isinstance(message, GroupMessage)
 
     history, damage = load(run, wanted)
-    if rollout_id not in history.rollouts:
+    found = next((history.rollouts[name] for name in names if name in history.rollouts), None)
+    if found is None:
         raise ArchiveError(f"no rollout {rollout_id!r} in run {run.run_id}{suggestion(rollout_id, known)}")
-    return history, history.rollouts[rollout_id], damage
+    return history, found, damage
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

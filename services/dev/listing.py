@@ -80,12 +80,13 @@ def list_runs(root: Path, *, as_json: bool) -> int:
 
 
 def list_groups(root: Path, run_id: str, *, as_json: bool) -> int:
-    """Prints the groups of a run, in the order of their ids.
+    """Prints the groups of a run, in the order of their ids; to people, these without the run's.
 
     Raises:
         ForgeError: there is no such run, or no archive of it.
     """
-    history, _ = load(open_run(root, run_id), _not_a_call)
+    run = open_run(root, run_id)
+    history, _ = load(run, _not_a_call)
     lines = [_group_line(group) for _, group in sorted(history.groups.items())]
     if as_json:
         _print_json(lines)
@@ -94,7 +95,10 @@ def list_groups(root: Path, run_id: str, *, as_json: bool) -> int:
     for g in lines:
         rewards = " ".join(f"{r:g}" for r in g.rewards) or "-"
         task = g.task.rpartition("/")[2]
-        table.add_row(g.group_id, task, g.purpose, g.state, rewards, str(g.trained), str(g.sampled))
+        table.add_row(
+            g.group_id.removeprefix(f"{run.run_id}-"), task, g.purpose, g.state, rewards, str(g.trained), str(g.sampled)
+        )
+    table.title = f"run {run.run_id}"
     Console(highlight=False).print(table)
     return 0
 
@@ -143,7 +147,7 @@ def _not_a_call(message: Message) -> bool:
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name == columns[0])
     return table
 
 

@@ -30,7 +30,10 @@ def groups(run_id: AnyRun = "", as_json: AsJson = False, root: Root = Path("runs
 
 
 def show(
-    rollout_id: Annotated[str, typer.Argument(metavar="ROLLOUT", help="Rollout id; `openforge groups --json` lists them.")],
+    rollout_id: Annotated[
+        str,
+        typer.Argument(metavar="ROLLOUT", help="Rollout id, with or without the run's."),
+    ],
     run_id: Annotated[str, typer.Option("--run", help="Run id; default: the newest.")] = "",
     tokens: Annotated[bool, typer.Option("--tokens", help="Each sampled token: id, mask, log-prob, text.")] = False,
     attempt: Annotated[int, typer.Option("--attempt", min=0, help="Only this attempt.")] = 0,
@@ -39,7 +42,7 @@ def show(
 ) -> None:
     """Show a rollout: the tree of its calls, the turns, what was trained or why not, the reward and why.
 
-    Example: openforge show 20261129-215536-34bd-s1-g3-r0 --tokens
+    Example: openforge show s1-g03-r0 --tokens
     """
     from services.dev.show import show as show_rollout
 

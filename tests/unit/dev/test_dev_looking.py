@@ -12,7 +12,7 @@ from rich.console import Console
 
 from services.collector.archive import FOLDER, Segments
 from services.collector.history import Rollout, fold
-from services.dev.archives import open_run
+from services.dev.archives import load_rollout, open_run
 from services.dev.fates import call_fate
 from services.dev.listing import list_groups, list_runs
 from services.dev.replay import replay
@@ -133,6 +133,15 @@ def test_lists_are_printed_and_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (group["state"], group["rewards"], group["rollouts"]) == ("completed", [1.0, 0.0], ["r0", "r1"])
     assert list_runs(root, as_json=False) == list_groups(root, RUN, as_json=False) == 0
     assert "completed" in capsys.readouterr().out
+
+
+def test_a_rollout_is_found_without_the_id_of_its_run(tmp_path: Path) -> None:
+    run = open_run(write_run(tmp_path, [scheduled(f"{RUN}-s1-g01-r0")]))
+    for name in (f"{RUN}-s1-g01-r0", "s1-g01-r0"):
+        _, found, _ = load_rollout(run, name)
+        assert found.rollout_id == f"{RUN}-s1-g01-r0"
+    with pytest.raises(ArchiveError, match="did you mean"):
+        load_rollout(run, f"{RUN}-s1-g01-r1")
 
 
 def test_a_replay_says_what_another_policy_would_have_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
