@@ -26,7 +26,8 @@ async def real(house: House, scripted_engine: ScriptedEngine) -> AsyncIterator[H
     config = msgspec.structs.replace(house.config(), engine=EngineConfig(url=scripted_engine.url), proxy=ProxyConfig())
     proxy = ProxyService(config, MemoryBus(house.broker), Sessions(store, RUN), Blobs(store, RUN), control_key=KEY)
     await proxy.start()
-    config = msgspec.structs.replace(config, proxy=ProxyConfig(port=int(proxy.url.rpartition(":")[2])))
+    port, control_port = (int(url.rpartition(":")[2]) for url in (proxy.url, proxy.control_url))
+    config = msgspec.structs.replace(config, proxy=ProxyConfig(port=port, control_port=control_port))
     orchestrator = OrchestratorService(config, MemoryBus(house.broker), control_key=KEY)
     await orchestrator.start()
     yield house
