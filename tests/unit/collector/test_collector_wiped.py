@@ -72,6 +72,7 @@ def test_whenever_it_is_wiped_each_group_is_closed_once(
 
 
 @pytest.mark.parametrize("operations", range(5, 400, 40))
+@pytest.mark.slow
 async def test_wiped_at_any_step_of_a_collector_nothing_is_lost_or_doubled(operations: int) -> None:
     async with world(2) as made:
         await made.publish(*ALL)
