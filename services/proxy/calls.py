@@ -65,7 +65,7 @@ class Calls:
             Refused: it did not become a call; nothing has been sent to the client.
             ClientLeft: the client hung up before it became one.
         """
-        turn = dialect.read(await self.body(client), target)
+        turn = dialect.read(await self._body(client), target)
         if turn.count is not None:
             await self._count(turn, turn.count, secret, client)
             return
@@ -78,8 +78,7 @@ class Calls:
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
 
-    async def body(self, client: Client) -> bytes:
-        """The body of a request, within the limits. Raises Refused or ClientLeft."""
+    async def _body(self, client: Client) -> bytes:
         limits = self._config.proxy
         return await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
 
