@@ -48,6 +48,34 @@ class SandboxError(ForgeError):
     """A sandbox could not be made, or was lost."""
 
 
+class SandboxAway(SandboxError):
+    """The machine, engine or cluster that has the sandboxes did not answer; they may be well."""
+
+
+class ImageError(SandboxError):
+    """The image of a sandbox could not be pulled, built or run."""
+
+
+class Unschedulable(SandboxError):
+    """No machine could be found for a sandbox in time."""
+
+
+class OutOfMemory(SandboxError):
+    """A sandbox used more memory than it was given."""
+
+
+class Evicted(SandboxError):
+    """A sandbox was put out of its machine, or the machine was lost."""
+
+
+class QuotaError(SandboxError):
+    """A quota of the cluster leaves no room for the sandbox at present."""
+
+
+class StageTimeout(SandboxError):
+    """A sandbox did not get past a stage before its agent ran in time."""
+
+
 class HarnessError(ForgeError):
     """A harness program that could not be started at all."""
 

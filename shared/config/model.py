@@ -33,6 +33,7 @@ class Config(Section, frozen=True, kw_only=True):
 
 PATHS: tuple[tuple[str, ...], ...] = (
     ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("orchestrator", "harness_dir"),
+    ("orchestrator", "kubernetes", "kubeconfig"), ("proxy", "socket"),
     ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
 )  # fmt: skip
 """Values that are paths, made absolute against the folder of the file (or the working folder, for --set and environment)."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
+from shared.config.sandboxes import DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 
 
 class ProxyConfig(Section, frozen=True, kw_only=True):
@@ -20,6 +21,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
             would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
         port: of the routes for harnesses; 0 takes a free one.
+        socket: path of a unix socket that serves the routes for harnesses too, for sandboxes without a network; empty for none.
         control_port: of the routes that open and seal sessions, and of the health checks; 0 takes a free one. No sandbox has
             to reach it.
         control_key_env: environment variable with the key of the control routes.
@@ -38,6 +40,7 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
     thinking: Literal["keep", "fork"] = "keep"
     host: str = "127.0.0.1"
     port: Port = 0
+    socket: str = ""
     control_port: Port = 0
     control_key_env: str = "OPENFORGE_CONTROL_KEY"
     call_timeout_s: Positive = 600.0
@@ -57,6 +60,8 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         backend: where sandboxes run.
         sandbox: `auto` takes bubblewrap when present, else another uid when root, else a plain process.
         concurrency: rollouts at once.
+        task_concurrency: of one task at once; 0 for no limit of its own.
+        starts_per_s: sandboxes that are asked for in a second; 0 for no limit.
         attempts: of one rollout, when the infrastructure fails it.
         timeout_s: wall-clock limit of an agent when neither the rollout nor its task sets one.
         verifier_timeout_s: of the verifier when the task sets none.
@@ -65,11 +70,16 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         uid: user and group id to drop to when root without bubblewrap.
         harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
+        stages: limits of what comes before the agent.
+        resources: of one sandbox.
+        docker, kubernetes: settings of those backends.
     """
 
-    backend: Literal["local"] = "local"
+    backend: Literal["local", "docker", "kubernetes"] = "local"
     sandbox: Literal["auto", "bubblewrap", "uid", "process"] = "auto"
     concurrency: Count = 8
+    task_concurrency: Whole = 0
+    starts_per_s: NonNegative = 0.0
     attempts: Count = 3
     timeout_s: Positive = 600.0
     verifier_timeout_s: Positive = 60.0
@@ -78,6 +88,10 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     uid: Annotated[int, Meta(ge=1)] = 65534
     harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
+    stages: StagesConfig = StagesConfig()
+    resources: ResourcesConfig = ResourcesConfig()
+    docker: DockerConfig = DockerConfig()
+    kubernetes: KubernetesConfig = KubernetesConfig()
 
 
 class TasksConfig(Section, frozen=True, kw_only=True):

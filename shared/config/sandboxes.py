@@ -1,0 +1,86 @@
+"""Settings of sandboxes: how long their stages may take, and where they run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shared.config.base import Count, NonNegative, Positive, Section, Whole
+
+
+class StagesConfig(Section, frozen=True, kw_only=True):
+    """Limits in seconds of the stages of an attempt before its agent runs, and of an agent that does nothing.
+
+    Attributes:
+        schedule_s: until a machine was found for the sandbox.
+        pull_s: until its image is there.
+        boot_s: until its runner runs.
+        idle_s: an agent without any model call for so long is ended like one that is out of time; 0 for no such limit.
+    """
+
+    schedule_s: Positive = 300.0
+    pull_s: Positive = 900.0
+    boot_s: Positive = 60.0
+    idle_s: NonNegative = 0.0
+
+
+class ResourcesConfig(Section, frozen=True, kw_only=True):
+    """What one sandbox may use when its task does not say; 0 for no limit.
+
+    Attributes:
+        cpus: cores.
+        memory_mb: MiB of memory.
+        storage_mb: MiB of disk.
+        pids: processes and threads.
+    """
+
+    cpus: NonNegative = 1.0
+    memory_mb: Whole = 2048
+    storage_mb: Whole = 0
+    pids: Whole = 512
+
+
+class DockerConfig(Section, frozen=True, kw_only=True):
+    """Sandboxes as containers of a docker engine.
+
+    Attributes:
+        host: address of the engine; empty takes $DOCKER_HOST, else /var/run/docker.sock.
+        image: for tasks that name neither an image nor a Dockerfile.
+        socket_volume: folder on the engine's machine, or named volume, with the proxy's unix socket in it; empty takes the
+            folder of `proxy.socket`.
+    """
+
+    host: str = ""
+    image: str = "python:3.11-slim"
+    socket_volume: str = ""
+
+
+class KubernetesConfig(Section, frozen=True, kw_only=True):
+    """Sandboxes as pods.
+
+    Attributes:
+        kubeconfig: file; empty takes $KUBECONFIG, else ~/.kube/config, else the pod's own service account.
+        context: of that file; empty takes its current one.
+        namespace: that the pods are made in.
+        image: for tasks that name no image.
+        harness_image: image that brings runner and harness; `{harness}` stands for the harness's name.
+        pull_secrets: names of image pull secrets.
+        pull_policy: of all images.
+        node_selector: labels that a node must have, as `label=value`.
+        tolerations: taints that pods accept, as `key=value:Effect`, `key:Effect` or `key`.
+        runtime_class: for sandboxed runtimes (gVisor, Kata).
+        proxy_url: where pods reach the proxy; empty takes `proxy.host` and `proxy.port`.
+        uid: user and group id of pods whose task names no user.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = "openforge-rollouts"
+    image: str = "python:3.11-slim"
+    harness_image: str = "openforge-harness-{harness}:latest"
+    pull_secrets: list[str] = []
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    node_selector: list[str] = []
+    tolerations: list[str] = []
+    runtime_class: str = ""
+    proxy_url: str = ""
+    uid: Count = 65534
