@@ -27,7 +27,7 @@ unpack() {
   mkdir -p "$debs/partial" "$target"
   # The host's cache of package lists would otherwise remember the other database.
   apt-get -qq -y -o Dir::State::status="$status" -o Dir::Cache::archives="$debs" -o Dir::Cache::pkgcache= \
-    -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root --no-install-recommends --download-only install "$@" >/dev/null
+    -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root -o DPkg::Lock::Timeout=120 --no-install-recommends --download-only install "$@" >/dev/null
   for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$target"; done
   rm -r "$debs"
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from services.trainer.vllm_command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
 
+_SOCKET_PATH = 107  # bytes that the kernel takes
 _COLLECTOR_GRACE_S = 15.0  # beyond `bus.ack_wait_s`: its end waits for what is still on the bus
 
 
@@ -65,6 +68,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
             config.proxy,
             port=config.proxy.port or free_port(),
             control_port=config.proxy.control_port or free_port(),
+            socket=_socket(config, folder),
         ),
     )
     config, engine, serving = _engine(config, folder)
@@ -81,6 +85,16 @@ def _secrets(config: Config) -> dict[str, str]:
     names += [config.bus.token_env] if not config.bus.url else []
     names += [config.store.password_env] if not config.store.url else []
     return {name: secrets.token_hex(16) for name in names}
+
+
+def _socket(config: Config, folder: Path) -> str:
+    """The proxy's unix socket, in a folder of its own that containers are shown; empty where nobody needs one."""
+    if config.proxy.socket or config.orchestrator.backend != "docker":
+        return config.proxy.socket
+    wanted = folder / "proxy" / "proxy.sock"
+    if len(os.fsencode(wanted)) > _SOCKET_PATH:
+        wanted = Path(tempfile.gettempdir()) / f"openforge-{folder.name}-proxy" / "proxy.sock"
+    return str(wanted)
 
 
 def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config, list[ProcessSpec]]:

@@ -12,7 +12,7 @@ _BACKLOG = 2048
 
 
 class Server:
-    """Serves requests on one socket.
+    """Serves requests on the sockets that it is given.
 
     Args:
         serve: answers them.
@@ -24,7 +24,7 @@ class Server:
         self._limits = limits
         self._doors: set[Door] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listening: asyncio.Server | None = None
+        self._listening: list[asyncio.Server] = []
 
     @property
     def serving(self) -> int:
@@ -32,15 +32,19 @@ class Server:
         return len(self._tasks)
 
     async def start(self, listener: socket.socket) -> None:
-        """Returns once connections are taken."""
+        """Returns once connections are taken on one more socket, a TCP or a unix one."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._door, sock=listener, backlog=_BACKLOG)
+        if listener.family == socket.AF_UNIX:
+            server = await loop.create_unix_server(self._door, sock=listener, backlog=_BACKLOG)
+        else:
+            server = await loop.create_server(self._door, sock=listener, backlog=_BACKLOG)
+        self._listening.append(server)
 
     async def stop(self, within_s: float) -> None:
         """Takes no more requests, lets those that are being served finish for some time, then cancels them, and waits as long
         again for their ends to be said."""
-        if self._listening is not None:
-            self._listening.close()
+        for server in self._listening:
+            server.close()
         for door in tuple(self._doors):
             door.close()
         for task in await _late(self._tasks, within_s):

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
 
 from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
@@ -16,6 +15,7 @@ from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
+from services.proxy.listening import listen, listen_unix, remove_unix
 from services.proxy.model import stop_tokens
 from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
@@ -95,15 +95,18 @@ class ProxyService:
         """Returns once requests are served.
 
         Raises:
-            ConfigError: the address cannot be listened on.
+            ConfigError: an address cannot be listened on.
             StoreUnavailable, BusUnavailable: the store or the bus does not answer.
         """
         await self._beat()
         proxy = self._config.proxy
-        listener = _listen(proxy.host, proxy.port, "proxy.port")
-        control = _listen(proxy.host, proxy.control_port, "proxy.control_port")
-        self._port, self._control_port = listener.getsockname()[1], control.getsockname()[1]
-        await self._server.start(listener)
+        listeners = [listen(proxy.host, proxy.port, "proxy.port")]
+        if proxy.socket:
+            listeners.append(listen_unix(proxy.socket))
+        control = listen(proxy.host, proxy.control_port, "proxy.control_port")
+        self._port, self._control_port = listeners[0].getsockname()[1], control.getsockname()[1]
+        for listener in listeners:
+            await self._server.start(listener)
         await self._control.start(control)
         self._beating = asyncio.create_task(self._heartbeat())
 
@@ -112,6 +115,8 @@ class ProxyService:
         if self._beating is None:
             return
         heartbeat, self._beating = self._beating, None
+        if self._config.proxy.socket:
+            remove_unix(self._config.proxy.socket)
         await self._server.stop(self._config.proxy.drain_s)
         await self._control.stop()
         await self._ledger.stop(self._config.proxy.drain_s)
@@ -141,10 +146,3 @@ def _engine(config: Config) -> Engine:
     if engine.key_env and not key:
         raise ConfigError(f"engine.key_env: the environment variable {engine.key_env} is not set; put the teacher's key there")
     return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)
-
-
-def _listen(host: str, port: int, setting: str) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=2048)
-    except OSError as e:
-        raise ConfigError(f"cannot listen on {host}:{port} ({e.strerror}); set proxy.host and {setting}") from None
