@@ -13,7 +13,7 @@ from services.orchestrator.spec import Copy, Phase, Spec
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.events import RolloutStart
-from shared.task import Task, expand
+from shared.task import Task, expand, refuse
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
@@ -56,11 +56,13 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     """The runner's spec.
 
     Raises:
-        TaskError: the task needs a variable that is not set, or a working folder that a sandbox cannot have.
+        TaskError: the task needs a variable that is not set, a working folder that a sandbox cannot have, or something else
+            that cannot be carried out here.
         HarnessError: the harness is not installed, or other users may not read it and the sandbox needs that.
     """
     task = attempt.task
-    sandbox = Sandbox(attempt.isolation, attempt.sandbox, task.environment.workdir)
+    refuse(task, config.orchestrator.backend, config.orchestrator.network)
+    sandbox = Sandbox(attempt.isolation, attempt.sandbox, task.workdir)
     env = expand(task.environment.env, attempt.host_env)
     return Spec(
         status=str(attempt.record / "status.json"), owner=attempt.isolation.owner,

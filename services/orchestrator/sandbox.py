@@ -126,9 +126,7 @@ class Sandbox:
         if self.isolation.kind != "bubblewrap":
             return self.host(phase)
         if ".." in PurePosixPath(self.workdir).parts or any(_within(self.workdir, taken) for taken in TAKEN):
-            raise TaskError(
-                f"environment.workdir {self.workdir!r} cannot be a working folder in a sandbox; use one such as /app"
-            )
+            raise TaskError(f"{self.workdir!r} cannot be a working folder in a sandbox; use one such as /app")
         return Folders(self.workdir, "/logs", "/tests", HOME, "/tmp")
 
     def env(self, phase: PhaseName) -> dict[str, str]:

@@ -68,6 +68,8 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         work_root: folder for the sandboxes; empty takes one under the system's temporary folder.
         keep: which sandbox folders to keep after the rollout.
         uid: user and group id to drop to when root without bubblewrap.
+        network: `none` lets no sandbox reach anything but the proxy, and tasks that ask for the internet are refused; `task`
+            lets those tasks have it whose task.toml says `network_mode = "public"`.
         harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
         stages: limits of what comes before the agent.
@@ -86,6 +88,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     work_root: str = ""
     keep: Literal["none", "failed", "all"] = "none"
     uid: Annotated[int, Meta(ge=1)] = 65534
+    network: Literal["none", "task"] = "none"
     harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
     stages: StagesConfig = StagesConfig()

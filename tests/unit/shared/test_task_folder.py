@@ -51,13 +51,13 @@ def test_a_whole_task_is_read_and_unknown_sections_are_ignored(make: Make) -> No
     task = load_task(folder)
     assert (task.name, task.instruction, task.metadata) == ("demo/find", "Find it.\n", {"max_turns": 4})
     assert (task.agent.timeout_sec, task.verifier.timeout_sec, task.verifier.env) == (30, 5.5, {"MODE": "strict"})
-    assert (task.environment.workdir, task.environment.env) == ("/work", {"NAME": "${USER_NAME:-nobody}"})
+    assert (task.workdir, task.environment.env) == ("/work", {"NAME": "${USER_NAME:-nobody}"})
     assert (task.environment_dir, task.tests_dir) == (folder / "environment", folder / "tests")
 
 
 def test_an_empty_task_toml_leaves_everything_to_the_configuration(make: Make) -> None:
     task = load_task(make())
-    assert (task.name, task.agent.timeout_sec, task.verifier.timeout_sec, task.environment.workdir) == (
+    assert (task.name, task.agent.timeout_sec, task.verifier.timeout_sec, task.workdir) == (
         "find",
         None,
         None,

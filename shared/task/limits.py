@@ -1,0 +1,78 @@
+"""What a task asks for that a backend cannot carry out: refused by name before a sandbox is made, never left out in silence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shared.errors import TaskError
+from shared.task.folder import Task
+
+Backend = Literal["local", "docker", "kubernetes"]
+_ROOT = ("root", "0")
+
+
+def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> None:
+    """Does nothing if a backend can carry a task out.
+
+    Args:
+        task: as loaded.
+        backend: where it is to run.
+        network: `orchestrator.network`: whether tasks may reach the internet when they ask for it.
+
+    Raises:
+        TaskError: it cannot; all reasons, each with what to do.
+    """
+    if reasons := unsupported(task, backend, network):
+        raise TaskError(f"{task.name} cannot run here: {'; '.join(reasons)}")
+
+
+def unsupported(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> list[str]:
+    """Why a backend cannot carry a task out; empty if it can."""
+    return [*_machine(task), *_network(task, network), *_parts(task), *(_local(task) if backend == "local" else [])]
+
+
+def _machine(task: Task) -> list[str]:
+    environment, reasons = task.environment, []
+    if environment.os != "linux":
+        reasons.append(f"environment.os = {environment.os!r}: sandboxes are Linux")
+    if environment.gpus or environment.tpu:
+        reasons.append("environment.gpus or tpu: sandboxes have no accelerator; leave it out if the task can do without")
+    if task.compose:
+        reasons.append(f"environment/{task.compose.name}: sandboxes are one container; put its services into the Dockerfile")
+    return reasons
+
+
+def _network(task: Task, allowed: Literal["none", "task"]) -> list[str]:
+    if task.network == "allowlist":
+        return ['network_mode = "allowlist": a sandbox reaches nothing or everything; use "no-network" or "public"']
+    if task.network == "public" and allowed == "none":
+        return ['network_mode = "public": this run lets no sandbox reach the internet; pass --set orchestrator.network=task']
+    return []
+
+
+def _parts(task: Task) -> list[str]:
+    environment, reasons = task.environment, []
+    if environment.mcp_servers:
+        reasons.append("environment.mcp_servers: harnesses are not told of MCP servers; offer the tools as programs")
+    if environment.skills_dir:
+        reasons.append("environment.skills_dir: harnesses are not told of skills; put them into the working folder")
+    if any(step.verifier.separate for step in task.steps):
+        reasons.append('verifier.environment_mode = "separate": the verifier shares the agent\'s environment; use "shared"')
+    if any(step.verifier.collect for step in task.steps):
+        reasons.append("verifier.collect: nothing of the agent's runs any more when the verifier begins; use tests/test.sh")
+    if (task.folder / "trajectory.json").exists():
+        reasons.append(
+            "trajectory.json: agents do not start from an earlier conversation; say in the instruction what was done"
+        )
+    if len(task.steps) > 1:
+        reasons.append("[[steps]]: tasks of several steps are not carried out; make a task of each step")
+    return reasons
+
+
+def _local(task: Task) -> list[str]:
+    reasons = []
+    if task.environment.docker_image:
+        reasons.append('environment.docker_image: local sandboxes have no images; use orchestrator.backend = "docker"')
+    if {str(part.user) for step in task.steps for part in (step.agent, step.verifier)} & set(_ROOT):
+        reasons.append('agent.user or verifier.user is root: not in local sandboxes; use orchestrator.backend = "docker"')
+    return reasons
