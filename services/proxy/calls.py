@@ -154,10 +154,10 @@ class Calls:
 
 
 async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
-    """Reports an error. A stream that has begun is broken off after it: an orderly end would pass for a whole reply."""
+    """Reports an error; a stream that has begun ends with it as its dialect wants."""
     log.warning("refused or failed: %s", error)
     if client.started:
-        await client.send(dialect.error_event(error))
+        await client.send(dialect.error_event(error), last=not dialect.breaks_off)
         return
     unread = error.status in (408, 413)  # on a connection that stays open, the rest of the body would have to be read
     headers = error.headers | ({"connection": "close"} if unread else {})

@@ -81,7 +81,7 @@ async def _run(folder: Path, jobs: int, mode: str, programs: dict[str, Program],
 
 async def _cell(made: Stage, name: str, scene: str, program: Program, mode: str) -> str:
     started = time.monotonic()
-    evidence = await made.play(name, scene)
+    evidence = await made.play(name, scene, program.metadata)
     wrong = "; ".join(complaints(scene, program, evidence, mode))
     _say(f"{name} {scene}: {wrong or PASS} ({len(evidence.records)} calls, {time.monotonic() - started:.0f} s)")
     return wrong or PASS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,9 +85,9 @@ def _tokens(evidence: Evidence) -> Iterator[str]:
 
 
 def _rows(evidence: Evidence, wanted: int | None, rewrites: bool) -> Iterator[str]:
-    """One row for a conversation that only grows; one a call where each prompt is new."""
+    """One row for a conversation that only grows; one a trained call where each prompt is new."""
     if rewrites:
-        wanted = sum(record.role == "main" and record.delivery == "sent" for record in evidence.records)
+        wanted = sum(record.role in ("main", "summary") and record.delivery == "sent" for record in evidence.records)
     if isinstance(evidence.assembled, TrajectoryAssembled) and wanted not in (None, evidence.assembled.rows):
         yield f"{evidence.assembled.rows} rows in place of {wanted}"
 
@@ -112,8 +113,17 @@ def _streamed(evidence: Evidence) -> Iterator[str]:
 
 
 def _two_calls(evidence: Evidence) -> Iterator[str]:
-    if not any(len(record.reply.get("tool_calls", [])) == 2 for record in evidence.records):
+    if not any(_calls_in(record.reply) == 2 for record in evidence.records):
         yield "no reply with two tool calls was recorded"
+
+
+def _calls_in(reply: Json) -> int:
+    """Tool calls of a reply, or actions of one that is their list as JSON."""
+    try:
+        said = json.loads(reply.get("content") or "")
+    except ValueError:
+        said = {}
+    return len(reply.get("tool_calls") or (said.get("action", []) if isinstance(said, dict) else []))
 
 
 def _thought(evidence: Evidence) -> Iterator[str]:

@@ -18,10 +18,12 @@ Uses = Sequence[tuple[Tool, dict[str, str]]]
 _MARK = re.compile(r"\[\[(?P<kind>main|sub):(?P<harness>[a-z0-9-]+):(?P<scene>[a-z]+)\]\]")
 _ODD = (" , ", " :  ")  # separators of JSON that nobody writes
 _LONG = " ".join(f"Sentence {n} of a long answer, with {TEXT}" for n in range(12))
+_WORDY = " ".join(f"Sentence {n} says of this step what there is to say: it went as it should." for n in range(26))
 _STEPS = ("echo one > one.txt", "cat one.txt > two.txt")
-_MUCH = 'for i in $(seq 400); do echo "{step}.$i: the configuration of the orchestrator says where its sandboxes are"; done'
+_MUCH = "seq {lines} | sed 's/.*/{step}.&: the configuration of the orchestrator says where its sandboxes are/'"
 _VERDICT = json.dumps({"reasoning": "It was done.", "verdict": True, "failure_reason": ""})
 _SUMMARY = "<summary>\nNumbers were printed; the rest is still to be done. {mark}\n</summary>"
+_FULL = 12  # steps after which the engine refuses a prompt
 _NEVER = 40  # steps after which a history should have been summarised
 
 
@@ -73,6 +75,11 @@ class Scripted:
         """Runs commands in the program's shell tool."""
         values = [{"command": command, "quoted": quote(command)} for command in commands]
         return self._say(text, [(self.program.shell, v) for v in values], thought, odd)
+
+    def several(self, *commands: str) -> Say:
+        """Runs commands in one reply."""
+        tool = self.program.several or self.program.shell
+        return self._say("Several at once.", [(tool, {"command": command}) for command in commands])
 
     def use(self, tool: Tool, **values: str) -> Say:
         """Calls another tool."""
@@ -185,7 +192,7 @@ def _tools(call: Scripted) -> Say:
 
 
 def _parallel(call: Scripted) -> Say:
-    return call.run("echo a > a.txt", "echo b > b.txt", text="Two at once.") if call.step == 0 else call.finish()
+    return call.several("echo a > a.txt", "echo b > b.txt") if call.step == 0 else call.finish()
 
 
 def _thinking(call: Scripted) -> Say:
@@ -195,7 +202,7 @@ def _thinking(call: Scripted) -> Say:
 def _malformed(call: Scripted) -> Say:
     if call.state.first("malformed"):
         broken = f'{{"name": "{call.program.shell.name}", "arguments": {{"command": "echo one, "x'
-        return Say(f"Next step.\n<tool_call>\n{broken}\n</tool_call>", "main")
+        return Say(f"<tool_call>\n{broken}\n</tool_call>", "main")
     return _by_state(call)
 
 
@@ -228,13 +235,15 @@ def _disconnect(call: Scripted) -> Say:
 
 def _overflow(call: Scripted) -> Say:
     seen = hash(tuple(call.prompt.turns))
-    if (call.step == 1 and call.state.first("overflow")) or seen == call.state.refused:
+    if (call.step == _FULL and call.state.first("overflow")) or seen == call.state.refused:
         call.state.refused = seen
         return Say(note="main", status=400)
     if "overflow" in call.state.done:  # what it makes of its history is its own affair
         call.state.after += 1
         return call.run(_STEPS[1]) if call.state.after == 1 else call.finish()
-    return call.steps()
+    if call.step == 0:
+        return call.run(_STEPS[0])
+    return call.run(_MUCH.format(step=call.step, lines=120))  # so that there is something to summarise
 
 
 def _subagent(call: Scripted) -> Say:
@@ -252,7 +261,11 @@ def _compaction(call: Scripted) -> Say:
     if "summary" in call.state.done:
         call.state.after += 1
         return call.run("echo after > after.txt") if call.state.after == 1 else call.finish()
-    return call.run(_MUCH.format(step=call.step)) if call.state.calls <= _NEVER else call.finish("There was no compaction.")
+    if call.state.calls > _NEVER:
+        return call.finish("There was no compaction.")
+    if call.program.rewrites:  # what it keeps, and summarises, is what the model says of its steps
+        return call.run(f"echo {call.step}", text=f"{_WORDY} {mark('main', call.harness, call.scene)}")
+    return call.run(_MUCH.format(step=call.step, lines=400))
 
 
 def _image(call: Scripted) -> Say:

@@ -28,6 +28,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         shell: runs `{command}`.
+        several: runs `{command}`, several in one reply, where only the first `shell` of a reply is run.
         write: writes `{text}` into the file `{path}`.
         image: shows the picture `{path}` to the model; None for a program that shows some by itself.
         subagent: has a subagent do `{prompt}`.
@@ -42,9 +43,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         lacks: scenes that need something that it does not have, with the reason.
         ends: scenes in which it gives the task up by its own rules, with the reason; all else is checked there as well.
         rows: rows of a rollout where they are other than a scene says.
+        metadata: what its tasks set for its adapter.
     """
 
     shell: Tool
+    several: Tool | None = None
     write: Tool | None = None
     image: Tool | None = None
     subagent: Tool | None = None
@@ -59,6 +62,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     lacks: dict[str, str] = {}
     ends: dict[str, str] = {}
     rows: dict[str, int] = {}
+    metadata: dict[str, int | str] = {}
 
 
 def load_programs(file: Path = FILE) -> dict[str, Program]:

@@ -8,7 +8,7 @@ import struct
 import sys
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,13 +78,13 @@ class Stage:
                     self._heard[getattr(tapped.message, "rollout_id", "")].append(tapped.message)
                     self._news.notify_all()
 
-    async def play(self, harness: str, scene: str) -> Evidence:
-        """Runs one rollout and gathers what it left behind."""
+    async def play(self, harness: str, scene: str, metadata: Mapping[str, int | str]) -> Evidence:
+        """Runs one rollout and gathers what it left behind; `metadata` is for the harness's adapter."""
         self._cells += 1
         seed, rollout = self._cells, f"{harness}-{scene}"
         start = RolloutStart(
             run_id=self.stack.config.run.id, rollout_id=rollout, group_id=f"{rollout}-g", group_size=1, purpose="train",
-            task_dir=str(write_task(self.folder / "tasks", harness, scene)), harness=harness, sampling={"seed": seed},
+            task_dir=str(write_task(self.folder / "tasks", harness, scene, metadata)), harness=harness, sampling={"seed": seed},
         )  # fmt: skip
         await self.stack.bus.publish(start)
         heard = self._heard[rollout]
@@ -145,13 +145,15 @@ eval_episodes = 0
             listener.cancel()
 
 
-def write_task(folder: Path, harness: str, scene: str) -> Path:
+def write_task(folder: Path, harness: str, scene: str, metadata: Mapping[str, int | str]) -> Path:
     """The task of a cell in Harbor's format."""
     task = folder / f"{harness}-{scene}"
     for part in ("environment", "tests"):
         (task / part).mkdir(parents=True, exist_ok=True)
     head = f'schema_version = "1.4"\n[task]\nname = "conformance/{harness}-{scene}"\n'
-    (task / "task.toml").write_text(head + '[metadata]\nstart = "exec python3 site.py"\n')
+    values = {"start": "exec python3 site.py", **metadata}
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+    (task / "task.toml").write_text(f"{head}[metadata]\n{''.join(lines)}")
     (task / "environment" / "site.py").write_text(SITE.read_text(encoding="utf-8"))
     (task / "instruction.md").write_text(INSTRUCTION.format(mark=mark("main", harness, scene)))
     (task / "environment" / "picture.png").write_bytes(picture())

@@ -137,6 +137,28 @@ def test_what_is_wrong_is_seen(fields: dict[str, Any], complaint: str) -> None:
     assert complaint in wrong(replace(GOOD, **fields))
 
 
+def test_actions_that_stand_in_an_answer_count_as_tool_calls() -> None:
+    def complaint(actions: int) -> str:
+        answer = json.dumps({"next_goal": "", "action": [{"send_keys": {"keys": "x"}}] * actions})
+        return wrong(replace(GOOD, records=[changed(RECORD, reply={"content": answer})]), "parallel")
+
+    assert complaint(2) == ""
+    assert "two tool calls" in complaint(1)
+
+
+def test_of_a_program_that_rewrites_its_history_each_trained_call_is_a_row() -> None:
+    program = PROGRAMS["browser-use"]
+    summary = changed(RECORD, seq=2, role="summary")
+    evidence = replace(
+        GOOD, records=[RECORD, summary], engine={1: [ENTRY], 2: [ENTRY | {"note": "summary"}]},
+        sealed=changed(GOOD.sealed, calls=2),
+        assembled=changed(GOOD.assembled, calls=2, rows=2, tokens=TokenCounts(sampled=4, trained=4)),
+    )  # fmt: skip
+    assert wrong(evidence, "compaction", program) == ""
+    less = replace(evidence, assembled=changed(evidence.assembled, rows=1))
+    assert "1 rows in place of 2" in wrong(less, "compaction", program)
+
+
 @pytest.mark.parametrize(
     "scene", ["streaming", "parallel", "thinking", "retry", "disconnect", "overflow", "subagent", "compaction", "image"]
 )

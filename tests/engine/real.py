@@ -82,7 +82,7 @@ class RealEngine:
         answer: web.StreamResponse | None = None
         try:
             if say.status != 200:
-                answer = _error(Refusal(say.status, _words(say.status, self._max_model_len, len(prompt))))
+                answer = _error(Refusal(say.status, _words(say.status, self._max_model_len)))
             else:
                 answer = await (self._streamed if body.get("stream") else self._whole)(request, call)
             return answer
@@ -164,8 +164,8 @@ def overflow(most: int, wanted: int, prompt: int) -> str:
     )
 
 
-def _words(status: int, most: int, prompt: int) -> str:
-    return overflow(most, most, prompt) if status == 400 else f"scripted to answer {status}"
+def _words(status: int, most: int) -> str:
+    return overflow(most, 0, most + 1) if status == 400 else f"scripted to answer {status}"
 
 
 async def _sample(request: web.Request, call: Call) -> None:

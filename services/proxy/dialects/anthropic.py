@@ -27,6 +27,7 @@ class AnthropicMessages:
     """`POST /v1/messages` and `/v1/messages/count_tokens`."""
 
     api = "anthropic.messages"
+    breaks_off = True
 
     def takes(self, path: str) -> bool:
         """Those two paths."""

@@ -163,6 +163,11 @@ class Dialect(Protocol):
         ...
 
     def error_event(self, error: Refused) -> bytes:
-        """The server-sent event that reports an error once a stream has begun, before the connection is broken off. Empty where
-        clients take a reported error for final and try a broken connection again."""
+        """The server-sent event that reports an error once a stream has begun. Empty where clients take a reported error for
+        final and try a broken connection again."""
+        ...
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether the connection is broken off after `error_event`, since an orderly end would pass for a whole reply."""
         ...

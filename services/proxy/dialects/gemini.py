@@ -32,6 +32,7 @@ class Gemini:
     """`POST /v1beta/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
     api = "gemini"
+    breaks_off = False
 
     def takes(self, path: str) -> bool:
         """Those paths, in every version of the API."""
@@ -69,5 +70,9 @@ class Gemini:
 
     def error_event(self, error: Refused) -> bytes:
         """The error body alone: clients look for errors outside of events. As an event it is a reply without candidates, after
-        which Gemini CLI may take the stream for whole."""
+        which Gemini CLI may take the stream for whole.
+
+        When it arrives together with the event before it, Google's library does not see it as an error, but finds at an orderly
+        end of the stream that something is left over: Gemini CLI tries again after either, and not after a broken connection.
+        """
         return self.error(error) + b"\r\n\r\n"

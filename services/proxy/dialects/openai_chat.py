@@ -70,6 +70,7 @@ class OpenAIChat:
     """`POST /v1/chat/completions`."""
 
     api = "openai.chat"
+    breaks_off = True
 
     def takes(self, path: str) -> bool:
         return path == _PATH

@@ -87,6 +87,7 @@ class OpenAIResponses:
     """The `Dialect` of the Responses API."""
 
     api = "openai.responses"
+    breaks_off = True
 
     def takes(self, path: str) -> bool:
         """Both routes, with and without `/v1`: harnesses differ in what they take for the base of a URL."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from shared.packing import unpack_ids
 from tests.engine.script import Rule, Script
+from tests.unit.proxy.wires import ENDS, ROUTES, Wire, asked, route
 from tests.unit.proxy.world import MakeWorld, World, body, eventually
 
 SLOW = Rule(text="a long answer that takes its time", token_delay_s=0.02)
@@ -187,6 +189,22 @@ async def test_what_was_sampled_before_the_engine_broke_off_is_kept_as_cut(world
     [record] = world.records
     assert unpack_ids(record.completion) == list(b"abc")[: len(record.completion) // 4]
     assert record.completion
+
+
+@pytest.mark.parametrize("api", ROUTES)
+async def test_a_stream_that_failed_ends_so_that_clients_of_its_api_try_again(world: World, api: str) -> None:
+    base = await world.open()
+    world.engine.script = Script(rules=[Rule(text="abcdef", drop_after=3)])
+    wire = await Wire.to(base)
+    await wire.post(urlsplit(base).path + route(api, stream=True), asked(api, "hi", stream=True))
+    if api == "gemini":  # its clients do not try again when a connection breaks, but when something is left at the end
+        seen = await wire.until(b"\r\n0\r\n\r\n")
+        wire.hang_up()
+    else:
+        _, seen = await wire.answer()
+    assert seen.endswith(b"\r\n0\r\n\r\n") == (api == "gemini")
+    assert ENDS[api] not in seen
+    assert await world.seal() == {"calls": 1, "errored": [], "cut": [1], "lost": []}
 
 
 async def test_an_intent_is_settled_once_the_store_is_back(world: World) -> None:

@@ -54,14 +54,15 @@ class Wire:
         content = json.dumps(body).encode()
         await self.send(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
 
-    async def until(self, mark: bytes) -> None:
-        """Returns in the very read that brings a mark."""
+    async def until(self, mark: bytes) -> bytes:
+        """What came; it returns in the very read that brings a mark."""
         async with asyncio.timeout(5):
             seen = b""
             while mark not in seen:
                 piece = await self._reader.read(65536)
                 assert piece, f"the connection ended: {seen!r}"
                 seen += piece
+        return seen
 
     def hang_up(self) -> None:
         """Closes the connection, whatever is still to come."""
