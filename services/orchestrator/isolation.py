@@ -6,15 +6,26 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from services.orchestrator.backends.spawner import ROOT
+from services.orchestrator.cgroups import find_groups, said
 from services.orchestrator.sandbox import PATH, Isolation, Sandbox
 from shared.config import OrchestratorConfig
 from shared.errors import SandboxError
 
 log = logging.getLogger(__name__)
 
+_OWN_NETWORK = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from services.orchestrator.runner.system import own_network
+own_network()
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 INSTALL = "apt-get install -y bubblewrap"
 _TRIAL_S = 30
 
@@ -30,6 +41,14 @@ def resolve_isolation(config: OrchestratorConfig, root: bool | None = None) -> I
         SandboxError: the configured kind cannot be had; the text says why and what to do.
     """
     root = os.geteuid() == 0 if root is None else root
+    isolation = replace(_kind(config, root), groups=find_groups())
+    if not isolation.network:
+        log.warning("rollouts reach everything that listens on this machine, and the internet if it has one: %s", INSTALL)
+    log.info(said(isolation.groups, root))
+    return isolation
+
+
+def _kind(config: OrchestratorConfig, root: bool) -> Isolation:
     match config.sandbox:
         case "bubblewrap":
             return _bubblewrap(config.uid, root)
@@ -53,14 +72,22 @@ def _bubblewrap(uid: int, root: bool) -> Isolation:
         for part in ("app", "agent/home", "agent/tmp", "logs/agent", "logs/artifacts"):
             Path(folder, part).mkdir(parents=True)
         command = Sandbox(isolation, Path(folder), "/app").command("agent", ["/bin/true"])
-        trial = ["/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]
-        done = subprocess.run(
-            trial, env={"PATH": PATH}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
-        )
-    if done.returncode:
-        text = done.stderr.decode(errors="replace").strip()
-        raise SandboxError(f"bubblewrap does not work here ({text}); it needs user namespaces, or root with CAP_SYS_ADMIN")
-    return isolation
+        if text := _tried(command):
+            raise SandboxError(f"bubblewrap does not work here ({text}); it needs user namespaces, or root with CAP_SYS_ADMIN")
+        text = _tried([sys.executable, "-I", "-S", "-c", _OWN_NETWORK, ROOT, *command])
+    if text:
+        log.warning("sandboxes share this machine's network, with all that listens on it: no network of their own (%s)", text)
+    return replace(isolation, network=not text)
+
+
+def _tried(command: list[str]) -> str:
+    """What a command that failed has said."""
+    trial = ["/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]
+    done = subprocess.run(
+        trial, env={"PATH": PATH}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
+    )
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return said or f"exit code {done.returncode}" if done.returncode else ""
 
 
 def _uid(uid: int, root: bool) -> Isolation:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from zlib import crc32
 
+from services.orchestrator.backends.port import Resources
+from services.orchestrator.cgroups import rlimits
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
+from services.orchestrator.runner.relay import HOST, PORT
 from services.orchestrator.sandbox import Isolation, PhaseName, Sandbox, log_folders
-from services.orchestrator.spec import Copy, Phase, Spec
+from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.events import RolloutStart
@@ -17,6 +22,8 @@ from shared.task import Task, expand, refuse
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
+ENVIRONMENT, TESTS = "environment", "tests"
+"""Names of the packages that a container's runner fetches."""
 RECIPES = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml")
 """Of environment/, these describe a container and are no content of the working folder."""
 _RUN_TESTS = ["/bin/sh", "-c", 'exec "$TESTS_DIR/test.sh"']
@@ -52,6 +59,15 @@ def agent_limit(start: RolloutStart, task: Task, config: Config) -> float:
     return start.timeout_s or task.agent.timeout_sec or config.orchestrator.timeout_s
 
 
+def resources_of(task: Task, config: Config) -> Resources:
+    """What a task's sandbox may use: what the task says, else what is configured."""
+    wanted, usual = task.environment, config.orchestrator.resources
+    return Resources(
+        wanted.cpus or usual.cpus or None, wanted.memory_mb or usual.memory_mb or None,
+        wanted.storage_mb or usual.storage_mb or None, usual.pids or None,
+    )  # fmt: skip
+
+
 def plan(attempt: Attempt, config: Config) -> Spec:
     """The runner's spec.
 
@@ -60,22 +76,26 @@ def plan(attempt: Attempt, config: Config) -> Spec:
             that cannot be carried out here.
         HarnessError: the harness is not installed, or other users may not read it and the sandbox needs that.
     """
-    task = attempt.task
+    task, groups = attempt.task, attempt.isolation.groups
     refuse(task, config.orchestrator.backend, config.orchestrator.network)
     sandbox = Sandbox(attempt.isolation, attempt.sandbox, task.workdir)
     env = expand(task.environment.env, attempt.host_env)
+    resources = resources_of(task, config)
     return Spec(
-        status=str(attempt.record / "status.json"), owner=attempt.isolation.owner,
-        log_bytes=LOG_BYTES, grace_s=GRACE_S,
-        phases=[_agent(attempt, sandbox, env, config), _verify(attempt, sandbox, env, config)],
+        status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"), log_bytes=LOG_BYTES, grace_s=GRACE_S,
+        cgroups=groups.plan(f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}", resources),
+        rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
+        phases=[
+            *_health(attempt, sandbox, env), _agent(attempt, sandbox, env, config), _verify(attempt, sandbox, env, config)
+        ],
     )  # fmt: skip
 
 
 def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config) -> Phase:
-    host, seen = sandbox.host("agent"), sandbox.seen("agent")
+    seen = sandbox.seen("agent")
     launch = attempt.harness.launch(
         Request(
-            base_url=attempt.endpoint.base_url, key=attempt.endpoint.key,
+            base_url=seen_url(attempt), key=attempt.endpoint.key,
             model=config.engine.served_name, context_length=config.engine.max_model_len,
             instruction=attempt.task.instruction, home=seen.home, logs=seen.logs, workdir=seen.app,
             metadata=attempt.task.metadata,
@@ -83,19 +103,67 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     )  # fmt: skip
     attempt.isolation.check_readable(launch.read_only)
     phase = _phase(attempt, sandbox, "agent", list(launch.argv), launch.read_only)
-    phase["fresh"] += [host.app, *(f"{host.logs}/{name}" for name in log_folders("agent"))]
-    phase["copies"] = [Copy(source=str(attempt.task.environment_dir), target=host.app, skip=list(RECIPES))]
-    phase["files"] = {f"{host.home}/{name}": text for name, text in launch.files.items()}
+    if not attempt.task.environment.healthcheck:
+        _begin(phase, attempt, sandbox)
+    phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
     phase["env"] |= env | launch.env
     phase["timeout_s"] = agent_limit(attempt.start, attempt.task, config)
+    phase["relay"] = relay_of(attempt)
+    phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
+    phase["storage_mb"] = resources_of(attempt.task, config).storage_mb or 0
     return phase
+
+
+def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Phase]:
+    """What must succeed before the agent starts, if the task has that. It begins what the agent goes on with."""
+    check = attempt.task.environment.healthcheck
+    if not check:
+        return []
+    phase = _phase(attempt, sandbox, "agent", ["/bin/sh", "-c", check.command], ())
+    _begin(phase, attempt, sandbox)
+    phase["name"], phase["log"] = "health", phase["log"] and str(attempt.record / "health.log")
+    phase["env"] |= env
+    phase["timeout_s"], phase["interval_s"] = check.timeout_sec, check.interval_sec
+    phase["tries"] = check.retries + int(check.start_period_sec // max(check.start_interval_sec, 1.0))
+    return [phase]
+
+
+def _begin(phase: Phase, attempt: Attempt, sandbox: Sandbox) -> None:
+    """The first phase of a sandbox lays out the working folder."""
+    host, task = sandbox.host("agent"), attempt.task
+    phase["fresh"] += [f"{host.logs}/{name}" for name in log_folders("agent")]
+    if attempt.isolation.kind != "container":
+        phase["fresh"].append(host.app)
+        phase["copies"] = [Copy(source=str(task.environment_dir), target=host.app, skip=list(RECIPES))]
+        return
+    phase["own"] = [host.app]
+    if not task.dockerfile and not task.environment.docker_image:
+        phase["packages"] = [Unpack(package=ENVIRONMENT, target=host.app)]
+
+
+def relay_of(attempt: Attempt) -> str:
+    """Where the sandbox's calls to its own port 8080 are carried; empty where it reaches the proxy itself."""
+    if attempt.isolation.kind == "container":
+        return PROXY
+    own = attempt.isolation.network and attempt.task.network == "none"
+    return f"tcp:{urlsplit(attempt.endpoint.base_url).netloc}" if own else ""
+
+
+def seen_url(attempt: Attempt) -> str:
+    """Where the harness finds its model: the same in every sandbox with a relay."""
+    url = urlsplit(attempt.endpoint.base_url)
+    return url._replace(netloc=f"{HOST}:{PORT}").geturl() if relay_of(attempt) else attempt.endpoint.base_url
 
 
 def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config) -> Phase:
     host, task = sandbox.host("verify"), attempt.task
     phase = _phase(attempt, sandbox, "verify", _RUN_TESTS, ())
     phase["fresh"] += [host.tests, f"{host.logs}/verifier"]
-    phase["copies"] = [Copy(source=str(task.tests_dir), target=host.tests, skip=[])]
+    if attempt.isolation.kind == "container":
+        phase["packages"] = [Unpack(package=TESTS, target=host.tests)]
+        phase["user"] = phase["user"] if task.verifier.user is None else str(task.verifier.user)
+    else:
+        phase["copies"] = [Copy(source=str(task.tests_dir), target=host.tests, skip=[])]
     phase["executable"] = [f"{host.tests}/test.sh"]
     phase["env"] |= env | expand(task.verifier.env, attempt.host_env)
     phase["timeout_s"] = task.verifier.timeout_sec or config.orchestrator.verifier_timeout_s
@@ -104,9 +172,13 @@ def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Con
 
 
 def _phase(attempt: Attempt, sandbox: Sandbox, name: PhaseName, program: list[str], read_only: tuple[Path, ...]) -> Phase:
-    host = sandbox.host(name)
+    host, contained = sandbox.host(name), attempt.isolation.kind == "container"
+    own = attempt.isolation.network and attempt.task.network == "none"
     return Phase(
-        name=name, fresh=[host.home, host.tmp], copies=[], files={}, executable=[],
-        argv=sandbox.command(name, program, read_only), env=sandbox.env(name), cwd=host.app, timeout_s=0.0,
-        monitored=attempt.isolation.kind == "bubblewrap", log=str(attempt.record / f"{name}.log"), collect=[],
+        name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
+        fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
+        files={}, executable=[], argv=sandbox.command(name, program, read_only), env=sandbox.env(name), cwd=host.app,
+        network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
+        tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
+        log="" if contained else str(attempt.record / f"{name}.log"), collect=[],
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 A sandbox folder holds `app`, `logs/{agent,artifacts,verifier}`, `tests`, and a `home` and a `tmp` for each phase.
 `bubblewrap` mounts them at Harbor's absolute paths, with nothing else of the machine but a read-only /usr; `uid` and `process`
-leave them where they are, so programs find them by the variables APP_DIR, LOGS_DIR and TESTS_DIR (set in every kind).
+leave them where they are, so programs find them by the variables APP_DIR, LOGS_DIR and TESTS_DIR (set in every kind). In a
+`container` they are at Harbor's paths too; what isolates it is somebody else's work.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from services.orchestrator.cgroups import Groups
 from shared.errors import HarnessError, TaskError
 
-Kind = Literal["bubblewrap", "uid", "process"]
+Kind = Literal["bubblewrap", "uid", "process", "container"]
 PhaseName = Literal["agent", "verify"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -60,6 +62,8 @@ class Isolation:
         uid: user and group id that programs run as; of no meaning in the kind `process`.
         bwrap, setpriv: programs.
         etc: folder that bubblewrap shows as /etc (see `copy_etc`).
+        network: sandboxes can have a network of their own, in which only the proxy is reached.
+        groups: control groups that they can have.
     """
 
     kind: Kind
@@ -68,11 +72,13 @@ class Isolation:
     bwrap: str = "/usr/bin/bwrap"
     setpriv: str = "/usr/bin/setpriv"
     etc: str = ""
+    network: bool = False
+    groups: Groups = field(default_factory=Groups)
 
     @property
-    def owner(self) -> int | None:
-        """Who the folders of a sandbox must belong to; None: they stay the orchestrator's own."""
-        return self.uid if self.root else None
+    def owner(self) -> str:
+        """Who the folders of a sandbox must belong to; empty: they stay the orchestrator's own."""
+        return str(self.uid) if self.root else ""
 
     @property
     def drop(self) -> list[str]:
@@ -88,7 +94,7 @@ class Isolation:
         Raises:
             HarnessError: a folder is closed to other users.
         """
-        for folder in folders if self.root else ():
+        for folder in folders if self.root and self.kind != "container" else ():
             passed = (folder, *folder.parents) if self.kind == "uid" else (folder,)  # bubblewrap makes the parents anew
             closed = next((p for p in passed if not p.stat().st_mode & 0o001), None)
             if closed:
@@ -113,7 +119,9 @@ class Sandbox:
     workdir: str
 
     def host(self, phase: PhaseName) -> Folders:
-        """Where a phase's folders lie on the machine."""
+        """Where a phase's folders lie on the machine; in a container, where its runner finds them."""
+        if self.isolation.kind == "container":
+            return self.seen(phase)
         top, own = self.folder, self.folder / phase
         return Folders(f"{top}/app", f"{top}/logs", f"{top}/tests", f"{own}/home", f"{own}/tmp")
 
@@ -123,10 +131,14 @@ class Sandbox:
         Raises:
             TaskError: the task wants its working folder where the sandbox has something else.
         """
-        if self.isolation.kind != "bubblewrap":
+        if self.isolation.kind in ("uid", "process"):
             return self.host(phase)
-        if ".." in PurePosixPath(self.workdir).parts or any(_within(self.workdir, taken) for taken in TAKEN):
-            raise TaskError(f"{self.workdir!r} cannot be a working folder in a sandbox; use one such as /app")
+        contained = self.isolation.kind == "container"  # its image may have a working folder such as /usr/src/app
+        taken = self.workdir in ("/", *TAKEN) if contained else any(_within(self.workdir, taken) for taken in TAKEN)
+        if taken or ".." in PurePosixPath(self.workdir).parts:
+            raise TaskError(
+                f"environment.workdir {self.workdir!r} cannot be a working folder in a sandbox; use one such as /app"
+            )
         return Folders(self.workdir, "/logs", "/tests", HOME, "/tmp")
 
     def env(self, phase: PhaseName) -> dict[str, str]:
@@ -142,7 +154,8 @@ class Sandbox:
 
         `read_only` are further folders of the machine that it needs; they are shown at their own paths.
         """
-        inner = [*self.isolation.drop, "/bin/sh", "-c", _STAND, "sh", *program]
+        drop = [] if self.isolation.kind == "container" else self.isolation.drop
+        inner = [*drop, "/bin/sh", "-c", _STAND, "sh", *program]
         if self.isolation.kind != "bubblewrap":
             return inner
         own = [("--bind", source, target) for source, target in self._mounts(phase)]

@@ -5,7 +5,7 @@ Plain dictionaries with types, because the runner is a script that reads them wi
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class Copy(TypedDict):
@@ -16,33 +16,69 @@ class Copy(TypedDict):
     skip: list[str]
 
 
+class Unpack(TypedDict):
+    """A package to fetch from the proxy before a phase and to unpack into the folder `target`."""
+
+    package: str
+    target: str
+
+
+class Cgroup(TypedDict):
+    """A control group of the sandbox: a folder to make, and what to write into its files, in order."""
+
+    folder: str
+    settings: dict[str, str]
+
+
 class Phase(TypedDict):
     """One program that a runner runs.
 
     Attributes:
-        name: `agent` or `verify`, its key in the status.
-        fresh: folders to make anew; what was there is removed. The sandbox's owner gets them with their content.
+        name: `agent`, `verify` or `health`, its key in the status.
+        user: that folders are given to: a number, or a name of the machine's, `:group` may follow; empty leaves them the
+            runner's.
+        drops: the runner starts the program as that user; else the program's own sandbox sees to it.
+        fresh: folders to make anew; what was in them is removed. The user gets them with their content.
+        own: trees that the user gets as they are.
         copies: trees to copy into them.
+        packages: what to fetch and unpack into them.
         files: texts to write, by path.
         executable: files to make executable.
         argv: absolute program and its arguments, sandbox included.
         env: its whole environment.
-        cwd: folder that it starts in.
+        cwd: folder that it starts in; made if need be.
+        network: `own` starts it in a network of its own, which reaches nothing; `shared` in the runner's.
+        relay: where connections to 127.0.0.1:8080 of its network go: `tcp:host:port` or `unix:/path`, or `PROXY`; empty for
+            nowhere.
         timeout_s: wall-clock limit in seconds.
+        idle_s: limit in seconds of its time without a model call; 0 for none. Needs a relay.
+        storage_mb: limit in MiB of what `fresh` and `own` hold together; 0 for none.
+        tries: how often it is run until it exits with 0; what never does fails the attempt. 0: once, whatever its exit code.
+        interval_s: between two tries.
         monitored: the program is a monitor around the sandbox, to be spared when the sandboxed are asked to end.
-        log: file that gets what the program prints.
+        log: file that gets what the program prints; empty for the runner's own output, after a line `--- name ---`.
         collect: small files to take over into the status afterwards.
     """
 
     name: str
+    user: str
+    drops: bool
     fresh: list[str]
+    own: list[str]
     copies: list[Copy]
+    packages: list[Unpack]
     files: dict[str, str]
     executable: list[str]
     argv: list[str]
     env: dict[str, str]
     cwd: str
+    network: Literal["own", "shared"]
+    relay: str
     timeout_s: float
+    idle_s: float
+    storage_mb: int
+    tries: int
+    interval_s: float
     monitored: bool
     log: str
     collect: list[str]
@@ -52,37 +88,58 @@ class Spec(TypedDict):
     """One attempt.
 
     Attributes:
-        status: path of the status file.
-        owner: user and group id that the folders are given to; None leaves them the runner's.
+        status: path of the status file; empty inside a container, where the environment says it.
         log_bytes: of a program's output that are kept.
         grace_s: seconds between asking a program to end and killing it.
+        cgroups: that the programs run in, made and removed by the runner.
+        rlimits: limits of each of the programs' processes, by the names of `resource` without `RLIMIT_`.
         phases: in order; the next one runs unless the attempt was cancelled or failed.
     """
 
     status: str
-    owner: int | None
     log_bytes: int
     grace_s: float
+    cgroups: list[Cgroup]
+    rlimits: dict[str, int]
     phases: list[Phase]
 
 
+Limit = Literal["wall", "idle", "storage"]
+
+
 class PhaseStatus(TypedDict):
-    """How a phase went: exit code (negative: ended by that signal), out of time, wall-clock seconds, collected texts."""
+    """How a phase went.
+
+    Attributes:
+        exit_code: negative: ended by that signal.
+        timed_out: the runner ended it because of a limit.
+        limit: which one.
+        oom: a process of it was killed because memory ran out.
+        seconds: by the wall clock.
+        used: `cpu_s` of all its processes; `memory_mb` at the peak, of all together where there is a control group, else of
+            the largest.
+        collected: texts of files, by name.
+        too_large: names of those files that were too large to be taken over.
+    """
 
     exit_code: int | None
     timed_out: bool
+    limit: Limit | None
+    oom: bool
     seconds: float
+    used: dict[str, float]
     collected: dict[str, str]
+    too_large: list[str]
 
 
 class Status(TypedDict):
-    """State of an attempt.
+    """State of an attempt; at most `STATUS_BYTES` of JSON (see `runner.report`).
 
     Attributes:
         pid: of the runner.
-        phase: `prepare`, `agent`, `verify`, or one of `FINAL`.
-        error: why the attempt failed, for a person.
-        phases: results of the phases that ended, by name: `agent`, `verify`.
+        phase: `prepare`, the name of the phase that runs, or one of `FINAL`.
+        error: why the attempt failed, for a person, cut to some hundred characters.
+        phases: results of the phases that ended, by name.
     """
 
     pid: int
@@ -93,3 +150,6 @@ class Status(TypedDict):
 
 FINAL = frozenset({"done", "cancelled", "failed"})
 """Phases after which a runner ends."""
+
+PROXY = "proxy"
+"""As a relay's address in a container: where the runner got its work from."""

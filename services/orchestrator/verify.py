@@ -32,6 +32,8 @@ def read_reward(verify: PhaseStatus) -> float:
             if not math.isfinite(reward):
                 raise VerifierError(f"{name}: {reward} is not a finite number")
             return reward
+        if name in verify["too_large"]:
+            raise VerifierError(f"tests/test.sh left a {name} that is too large; let it hold the reward, and more elsewhere")
     raise VerifierError(
         f"tests/test.sh (exit code {verify['exit_code']}) left neither reward.json nor reward.txt in /logs/verifier; "
         "in sandboxes without bubblewrap that folder is $LOGS_DIR/verifier; see verifier.log"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[3])
-RUN = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner_server import main; main()"
+RUN = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner.server import main; main()"
 """Not as a script, which Python would compile anew at every start."""
 _ANSWER_S = 20.0
 _SOCKET_FD = 3

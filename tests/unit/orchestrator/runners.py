@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from services.orchestrator.backends.local import LocalBackend
+from services.orchestrator.cgroups import find_groups
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.isolation import INSTALL
@@ -43,7 +44,9 @@ def isolation_of(kind: Kind) -> Isolation:
         pytest.fail(f"bubblewrap is missing: {INSTALL}")
     if missing:
         pytest.skip(f"bubblewrap is missing: {INSTALL}")
-    return Isolation(kind, root, OTHER_UID, shutil.which("bwrap") or "", etc=shown_etc())
+    return Isolation(
+        kind, root, OTHER_UID, shutil.which("bwrap") or "", etc=shown_etc(), network=kind == "bubblewrap", groups=find_groups()
+    )
 
 
 @cache
@@ -78,6 +81,7 @@ class Bench:
     task: Path
     records: Path
     sandboxes: Path
+    proxy: str = "http://127.0.0.1:9/run/k"
 
     def spec(
         self,
@@ -108,7 +112,7 @@ class Bench:
             self.isolation,
             self.sandboxes / session,
             record,
-            Endpoint("http://m", "k"),
+            Endpoint(self.proxy, "k"),
             {},
         )
         spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))

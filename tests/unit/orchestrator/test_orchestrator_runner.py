@@ -191,13 +191,12 @@ async def test_bubblewrap_shows_a_program_that_lies_where_the_sandbox_has_its_ow
 
 
 async def test_bubblewrap_for_somebody_who_is_not_root(bubblewrap_bench: Bench) -> None:
-    drop = bubblewrap_bench.isolation.drop
+    as_root = bubblewrap_bench.isolation.root
     bubblewrap_bench.isolation = replace(bubblewrap_bench.isolation, root=False, setpriv="")
     spec = bubblewrap_bench.spec("id -u; echo 1 > /proc/sys/kernel/panic; echo hello > out.txt")
-    if drop:  # this test runs as root: its programs become somebody else before they make a sandbox
-        spec["owner"] = OTHER_UID
+    if as_root:  # this test runs as root: its programs become somebody else before they make a sandbox
         for phase in spec["phases"]:
-            phase["argv"] = drop + phase["argv"]
+            phase["user"], phase["drops"] = str(OTHER_UID), True
     backend = bubblewrap_bench.backend
     backend.start("r1-a1", spec)
     status = await backend.wait("r1-a1")

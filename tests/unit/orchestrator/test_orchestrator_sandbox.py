@@ -115,7 +115,7 @@ def without_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_bubblewrap")
 def test_without_bubblewrap_root_becomes_another_user(caplog: pytest.LogCaptureFixture) -> None:
     found = resolve_isolation(OrchestratorConfig(), root=True)
-    assert (found.kind, found.owner) == ("uid", 65534)
+    assert (found.kind, found.owner) == ("uid", "65534")
     assert "apt-get install -y bubblewrap" in caplog.text
 
 
@@ -123,7 +123,7 @@ def test_without_bubblewrap_root_becomes_another_user(caplog: pytest.LogCaptureF
 def test_without_bubblewrap_somebody_else_gets_plain_processes_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         found = resolve_isolation(OrchestratorConfig(), root=False)
-    assert (found.kind, found.owner, found.drop) == ("process", None, [])
+    assert (found.kind, found.owner, found.drop) == ("process", "", [])
     assert "with your rights" in caplog.text
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.orchestrator.spec import PhaseStatus, Status
+from services.orchestrator.spec import Status
 from services.orchestrator.state import Rollout, Sealed, disowned, failed, judge, judged, scheduled, started, tossed
 from services.orchestrator.verify import coin
 from shared.errors import (
@@ -21,6 +21,7 @@ from shared.errors import (
     policy_of,
 )
 from shared.events import RolloutFinished, RolloutStart, RolloutTimedOut, TrajectoryDiscarded
+from tests.unit.orchestrator.statuses import phase_status
 
 START = RolloutStart(
     run_id="run1", rollout_id="r1", group_id="g1", purpose="eval", group_size=4, task_dir="/t", harness="react"
@@ -32,8 +33,8 @@ errors = st.sampled_from([*POLICIES, ConfigError])
 
 def done(reward: str = "1", timed_out: bool = False, collected: bool = True) -> Status:
     """A runner that went through both phases."""
-    agent = PhaseStatus(exit_code=3, timed_out=timed_out, seconds=2.0, collected={})
-    verify = PhaseStatus(exit_code=0, timed_out=False, seconds=0.5, collected={"reward.txt": reward} if collected else {})
+    agent = phase_status(exit_code=3, timed_out=timed_out, seconds=2.0)
+    verify = phase_status(seconds=0.5, collected={"reward.txt": reward} if collected else {})
     return Status(pid=1, phase="done", error=None, phases={"agent": agent, "verify": verify})
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from services.orchestrator.spec import PhaseStatus
 from services.orchestrator.verify import coin, read_reward
 from shared.errors import VerifierError
+from tests.unit.orchestrator.statuses import phase_status
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -17,7 +18,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def left(**collected: str) -> PhaseStatus:
     """A verifier that ended, with the files that it left; `json` and `txt` name them."""
     files = {f"reward.{ending}": text for ending, text in collected.items()}
-    return PhaseStatus(exit_code=0, timed_out=False, seconds=1.0, collected=files)
+    return phase_status(collected=files)
 
 
 @given(finite, st.sampled_from(["{}", " {}\n", "\n{}"]))
@@ -86,3 +87,8 @@ def test_the_coin_is_fair_and_stays_as_it_fell() -> None:
     assert set(tosses) == {0.0, 1.0}
     assert abs(sum(tosses) / 2000 - 0.5) < 0.05
     assert tosses == [coin(f"rollout-{n}") for n in range(2000)]
+
+
+def test_a_reward_that_is_too_large_for_the_status_is_named() -> None:
+    with pytest.raises(VerifierError, match=r"a reward\.json that is too large"):
+        read_reward(phase_status(too_large=["reward.json"], collected={"reward.txt": "1"}))

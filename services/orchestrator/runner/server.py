@@ -8,12 +8,14 @@ closes the socket, by dying if need be; its runners go on.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import socket
 import sys
 
-from services.orchestrator.runner import main as run
+from services.orchestrator.runner.phases import Runner
+from services.orchestrator.runner.report import replace_status
 
 REQUEST_BYTES = 8192
 
@@ -48,3 +50,10 @@ def become_runner(spec: str, log: int) -> None:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     os._exit(0)
+
+
+def run(path: str) -> None:
+    """Carries out the spec in a file."""
+    with open(path, encoding="utf-8") as file:
+        spec = json.load(file)
+    Runner(spec, lambda status: replace_status(spec["status"], status)).run()

@@ -1,0 +1,140 @@
+"""The runner's work on files: what a phase starts from, and what is taken over from it. Few imports, as in `phases.py`."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False  # importing typing would double the time of a start
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from services.orchestrator.spec import Phase
+
+COLLECT_BYTES = 1200
+"""Largest file that is taken over into a status, which has to stay small."""
+
+
+def lay_out(phase: Phase) -> None:
+    """Makes a phase's folders, copies and files afresh; its user gets them. Links that an agent left are not followed."""
+    for path in phase["fresh"]:
+        empty(path)
+    for copy in phase["copies"]:
+        copy_tree(copy["source"], copy["target"], copy["skip"])
+    for path, text in phase["files"].items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    os.makedirs(phase["cwd"], exist_ok=True)
+
+
+def hand_over(phase: Phase) -> None:
+    """What has to run may be run, and the phase's user gets its folders."""
+    for path in phase["executable"]:
+        os.chmod(path, 0o755)
+    if phase["user"] and os.geteuid() == 0:
+        uid, gid = user_ids(phase["user"])
+        for top in (*phase["fresh"], *phase["own"]):
+            os.chown(top, uid, gid)
+            for path in _below(top):
+                os.lchown(path, uid, gid)
+
+
+def user_ids(user: str) -> tuple[int, int]:
+    """User and group id of a `user` or `user:group`, each a number or a name.
+
+    Raises:
+        ValueError: there is no such name.
+    """
+    name, _, group = user.partition(":")
+    import grp
+    import pwd
+
+    try:
+        uid = int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
+        if group:
+            return uid, int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid
+        return uid, uid if name.isdecimal() else pwd.getpwnam(name).pw_gid
+    except KeyError:
+        raise ValueError(f"there is no user or group {user!r} here; give its number") from None
+
+
+def empty(path: str) -> None:
+    """Makes an empty folder of whatever is there. A folder stays itself: something may be mounted on it."""
+    if os.path.islink(path) or os.path.isfile(path):
+        os.unlink(path)
+    os.makedirs(path, exist_ok=True)
+    for folder, folders, files in os.walk(path, topdown=False):
+        for name in files + folders:
+            inner = os.path.join(folder, name)
+            if name in files or os.path.islink(inner):
+                os.unlink(inner)
+            else:
+                os.rmdir(inner)
+
+
+def copy_tree(source: str, target: str, skip: list[str]) -> None:
+    """Copies a tree with its modes and links; top-level names in `skip` are left out. A missing source is an empty one."""
+    for folder, folders, files in os.walk(source):
+        if folder == source:
+            folders[:], files[:] = [f for f in folders if f not in skip], [f for f in files if f not in skip]
+        here = os.path.normpath(os.path.join(target, os.path.relpath(folder, source)))
+        for name in files + folders:
+            inner, to = os.path.join(folder, name), os.path.join(here, name)
+            if os.path.islink(inner):
+                os.symlink(os.readlink(inner), to)
+            elif name in folders:
+                os.mkdir(to)
+            else:
+                copy_file(inner, to)
+
+
+def copy_file(source: str, target: str) -> None:
+    with open(source, "rb") as read, open(target, "wb") as write:
+        while chunk := read.read(1 << 20):
+            write.write(chunk)
+        os.fchmod(write.fileno(), stat.S_IMODE(os.fstat(read.fileno()).st_mode) | 0o444)
+
+
+def collect(paths: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Texts of those of the files that are there, by their names, and names of those that are too large. Links are not
+    followed."""
+    texts, too_large = {}, []
+    for path in paths:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                continue
+            content = file.read(COLLECT_BYTES + 1)
+        if len(content) > COLLECT_BYTES:
+            too_large.append(os.path.basename(path))
+        else:
+            texts[os.path.basename(path)] = content.decode("utf-8", "replace")
+    return texts, too_large
+
+
+def size_of(tops: list[str]) -> int:
+    """Bytes of disk that trees take. What changes meanwhile may be missed."""
+    total = 0
+    for top in tops:
+        for path in _below(top):
+            try:
+                total += os.lstat(path).st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def tail(path: str) -> str:
+    """The last words of a log."""
+    with open(path, "rb") as file:
+        return file.read()[-400:].decode("utf-8", "replace").strip()
+
+
+def _below(top: str) -> Iterable[str]:
+    for folder, folders, files in os.walk(top):
+        for name in folders + files:
+            yield os.path.join(folder, name)
