@@ -46,7 +46,7 @@ async def test_the_environment_is_minimal_and_fixed(bench: Bench, monkeypatch: p
 
 
 async def test_environment_is_copied_without_the_recipe_of_a_container(plain_bench: Bench) -> None:
-    for name in ("Dockerfile", "docker-compose.yaml", "data/a.txt", "data/Dockerfile", "run.sh"):
+    for name in ("Dockerfile", "data/a.txt", "data/Dockerfile", "run.sh"):
         (plain_bench.task / "environment" / name).parent.mkdir(parents=True, exist_ok=True)
         (plain_bench.task / "environment" / name).write_text(name)
     (plain_bench.task / "environment" / "run.sh").chmod(0o755)
