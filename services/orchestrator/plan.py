@@ -83,7 +83,8 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     resources = resources_of(task, config)
     name = f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}"
     return Spec(
-        status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"), log_bytes=LOG_BYTES, grace_s=GRACE_S,
+        status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"),
+        log_bytes=LOG_BYTES, grace_s=GRACE_S,
         cgroups=groups.plan(name, resources),
         rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
         phases=[
