@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -36,6 +36,22 @@ class Endpoint:
 
     base_url: str
     key: str
+
+
+class Sessions(Protocol):
+    """What an attempt needs of whatever records its calls; `Gateway` says more."""
+
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
+        """Opens the session of the current attempt."""
+        ...
+
+    async def seal(self, rollout: Rollout) -> Sealed:
+        """Seals it and tells its calls."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        ...
 
 
 class _Away(Exception):
