@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from services.orchestrator.harnesses.installed import python
 from services.orchestrator.isolation import resolve_isolation
-from services.orchestrator.sandbox import Isolation, Sandbox, log_folders
+from services.orchestrator.sandbox import Isolation, Sandbox, copy_etc, log_folders
 from shared.config import OrchestratorConfig
 from shared.errors import TaskError
 
@@ -33,10 +34,11 @@ def seed(script: Path, workdir: str, into: Path) -> None:
         TaskError: the script failed or took too long.
         SandboxError: no sandbox can be had here.
     """
-    isolation = _isolation()
     with tempfile.TemporaryDirectory(prefix="openforge-seed-") as name:
         top = Path(name)
         top.chmod(0o711)
+        copy_etc(top / "etc")
+        isolation = replace(_isolation(), etc=str(top / "etc"))
         sandbox = Sandbox(isolation, top, workdir)
         _lay_out(sandbox, script, isolation)
         _run(sandbox, script.name)

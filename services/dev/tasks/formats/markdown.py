@@ -18,6 +18,7 @@ import yaml
 from services.dev.tasks.draft import Draft, Item, folder_name, inner_path, texts_of, unjudged
 from services.dev.tasks.rows import files_of, read_text
 from shared.errors import TaskError
+from shared.task.folder import COMPOSE
 
 ABOUT = "QwenClawBench or PinchBench tasks (markdown: front matter, ## Prompt, ## Automated Checks)"
 WORKSPACE = "/workspace"
@@ -102,7 +103,7 @@ def parse(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     if not match:
         raise TaskError("no front matter between two lines of ---")
     try:
-        front = yaml.safe_load(match[1])
+        front = yaml.safe_load(match[1] + "\n")
     except yaml.YAMLError as e:
         raise TaskError(f"front matter: not valid YAML: {' '.join(str(e).split())}") from None
     if not isinstance(front, dict):
@@ -150,6 +151,8 @@ def _workspace(front: dict[str, Any], assets: list[Path]) -> tuple[dict[str, str
     for entry in front.get("workspace_files") or []:
         if not isinstance(entry, dict):
             raise TaskError(f"workspace_files: {entry!r} is not a table")
+        if (target := entry.get("dest", entry.get("path"))) in ("Dockerfile", *COMPOSE):
+            raise TaskError(f"workspace_files: a task folder cannot give its working folder a file of the name {target}")
         if "content" in entry:
             texts[f"environment/{inner_path(entry.get('path'), 'workspace_files')}"] = str(entry["content"])
             continue
