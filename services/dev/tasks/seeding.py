@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from services.orchestrator.harnesses.installed import python
 from services.orchestrator.isolation import resolve_isolation
+from services.orchestrator.runner.system import own_network
 from services.orchestrator.sandbox import Isolation, Sandbox, copy_etc, log_folders
 from shared.config import OrchestratorConfig
 from shared.errors import TaskError
@@ -54,8 +54,8 @@ def _lay_out(sandbox: Sandbox, script: Path, isolation: Isolation) -> None:
     host = sandbox.host("agent")
     for path in (host.app, host.home, host.tmp, *(f"{host.logs}/{part}" for part in log_folders("agent"))):
         Path(path).mkdir(parents=True)
-        if isolation.owner is not None:
-            os.chown(path, isolation.owner, isolation.owner)
+        if isolation.owner:
+            os.chown(path, isolation.uid, isolation.uid)
     copy = Path(host.home, script.name)
     shutil.copyfile(script, copy)
     copy.chmod(0o444)
@@ -64,27 +64,17 @@ def _lay_out(sandbox: Sandbox, script: Path, isolation: Isolation) -> None:
 def _run(sandbox: Sandbox, script: str) -> None:
     seen, (program, read_only) = sandbox.seen("agent"), python()
     command = sandbox.command("agent", [program, f"{seen.home}/{script}", seen.app], read_only)
-    argv = [*_offline(), "/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]  # the sandbox says on 3 that it stands
+    argv = ["/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]  # the sandbox says on 3 that it stands
     try:
         done = subprocess.run(
             argv, env=sandbox.env("agent"), cwd=sandbox.host("agent").app, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=LIMIT_S, check=False,
+            timeout=LIMIT_S, check=False, preexec_fn=own_network if sandbox.isolation.network else None,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TaskError(f"{script} took longer than {LIMIT_S:g} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise TaskError(f"{script} failed with exit code {done.returncode}: {said[-1] if said else 'it said nothing'}")
-
-
-@cache
-def _offline() -> tuple[str, ...]:
-    """What a command is put behind so that it has no network, where the kernel allows that."""
-    argv = ("unshare", "--net") if os.geteuid() == 0 else ("unshare", "--net", "--map-root-user")
-    works = subprocess.run([*argv, "/bin/true"], capture_output=True, check=False).returncode == 0
-    if not works:
-        sys.stderr.write("setup scripts of the set can reach the network: this machine gives no network namespaces\n")
-    return argv if works else ()
 
 
 def _take_over(made: Path, into: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from services.dev.tasks.formats.mcpatlas import read_list
 from services.dev.tasks.importing import Imported, needs_of, read_set
 from services.dev.tasks.origin import UNKNOWN, origin_of
 from services.dev.tasks.writer import write_task
+from services.orchestrator.isolation import resolve_isolation
+from shared.config import OrchestratorConfig
 from shared.errors import TaskError
 from shared.task import Task, load_task
 from tests.unit.dev import sets
@@ -206,6 +209,16 @@ def test_a_setup_script_that_fails_is_named(tmp_path: Path, script: str, why: st
     done = imported(source, tmp_path / "out")
     assert why in done.refused[0][1]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_setup_script_reaches_no_port_of_this_machine(tmp_path: Path) -> None:
+    if not resolve_isolation(OrchestratorConfig()).network:
+        pytest.skip("sandboxes have no network of their own here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        script = f"import socket\nsocket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)\n"
+        source = sets.put(sets.openclaw(tmp_path / "set"), {"tasks/sum/environment/setup_workspace.py": script})
+        assert "Connection refused" in imported(source, tmp_path / "out").refused[0][1]
 
 
 def test_every_task_keeps_origin_and_licence(tmp_path: Path) -> None:
