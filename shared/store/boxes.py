@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from shared.store.connect import Client, Keys, raw, store_errors, text
 from shared.store.intents import LIFE_S, secret_hash
@@ -43,8 +44,8 @@ class Boxes:
             kept = [await self._redis.expire(self._key("package", sha256), self._ttl) for sha256 in wanted]
             if missing := [sha256 for sha256, there in zip(wanted, kept, strict=True) if not there]:
                 return missing
-            named = {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
-            await self._redis.hset(key, mapping={"spec": spec, **named})
+            box: dict[Any, Any] = {"spec": spec} | {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
+            await self._redis.hset(key, mapping=box)
             await self._redis.expire(key, self._ttl)
         return []
 
