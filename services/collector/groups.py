@@ -9,10 +9,10 @@ from math import ceil
 
 import msgspec
 
-from services.collector.attempt import Settled
+from services.collector.attempt import Outcome, Settled
 from services.collector.tokens import total, untrain
 from shared.config import CollectorConfig
-from shared.events import GroupCompleted, GroupDiscarded, Purpose, TokenCounts, Trajectory
+from shared.events import GroupCompleted, GroupDiscarded, Purpose, RolloutScheduled, TokenCounts, Trajectory
 
 NO_VARIANCE = 1e-6
 """Rewards of a group whose range is at most this times (1 + the largest magnitude) carry no signal."""
@@ -26,6 +26,17 @@ class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     purpose: Purpose
     task: str
+
+
+def info_of(message: RolloutScheduled | Outcome) -> GroupInfo:
+    """The group that a rollout is announced, or ends, as a part of."""
+    return GroupInfo(
+        run_id=message.run_id,
+        group_id=message.group_id,
+        size=message.group_size,
+        purpose=message.purpose,
+        task=message.task,
+    )
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import time
 import msgspec
 
 from services.collector.closing import Closing
-from services.collector.groups import GroupInfo
+from services.collector.groups import info_of
 from services.collector.settling import Settling
 from shared.bus import Bus
 from shared.config import CollectorConfig
@@ -89,14 +89,9 @@ class Handling:
         return kept.ended
 
     async def _open_group(self, message: RolloutScheduled | RolloutFinished | RolloutTimedOut | RolloutFailed) -> None:
-        info = GroupInfo(
-            run_id=message.run_id,
-            group_id=message.group_id,
-            size=message.group_size,
-            purpose=message.purpose,
-            task=message.task,
-        )
-        await self._assembly.open_group(message.group_id, msgspec.json.encode(info), time.time())
+        info = info_of(message)
+        if await self._assembly.open_group(message.group_id, msgspec.json.encode(info), time.time()) == "other":
+            raise Rejected(f"group {message.group_id} was announced before with another task, size or purpose than in {info}")
 
 
 def _session_of(message: RolloutMessage) -> str:

@@ -91,9 +91,16 @@ class Group:
     closed: GroupCompleted | GroupDiscarded | None = None
 
     @property
+    def announced(self) -> RolloutScheduled | Outcome | None:
+        """The earliest message that tells its task, size and purpose; the collector refused those that say otherwise."""
+        attempts = [a for r in self.rollouts.values() for a in r.attempts.values()]
+        told = [m for a in attempts for m in (a.scheduled, a.outcome) if m is not None]
+        return min(told, key=lambda m: (m.at, m.rollout_id), default=None)
+
+    @property
     def size(self) -> int:
         """Rollouts that it has; 0 before any was announced."""
-        return next((r.announced.group_size for _, r in sorted(self.rollouts.items()) if r.announced), 0)
+        return self.announced.group_size if self.announced else 0
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from shared.errors import ForgeError, Rejected, StoreWiped
 from shared.events import CallRecorded, GroupCompleted, GroupDiscarded, Message, RolloutMessage, RolloutScheduled
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
-from shared.store.epoch import LEASE_S, READY
+from shared.store.epoch import READY
 
 log = logging.getLogger(__name__)
 
@@ -114,5 +114,5 @@ class Rebuild:
     async def _hold(self) -> None:
         with suppress(ForgeError):  # writing then fails, too
             while True:
-                await asyncio.sleep(LEASE_S / 3)
+                await asyncio.sleep(self._epoch.lease_s / 3)
                 await self._epoch.renew(self._token)

@@ -10,7 +10,7 @@ import msgspec
 
 from services.collector.assemble import missing
 from services.collector.attempt import Settled, conclude
-from services.collector.groups import GroupInfo, Slot, decide
+from services.collector.groups import GroupInfo, Slot, decide, info_of
 from services.collector.history import Attempt, Group, Rollout
 from shared.config import CollectorConfig
 from shared.events import GroupCompleted, GroupDiscarded, RolloutFailed, encode
@@ -41,20 +41,19 @@ class Regrouped:
     by: float
 
 
-def regroup(group: Group, run_id: str, config: CollectorConfig) -> Regrouped:
+def regroup(group: Group, config: CollectorConfig) -> Regrouped:
     """Makes a group again from its calls and outcomes.
 
     A group that was closed before all its rollouts had ended is made from what was settled at that time.
 
     Args:
         group: of the history.
-        run_id: of the run.
         config: the policies to apply; with those of the run, the message is the same again.
     """
     gaps = [gap for _, rollout in sorted(group.rollouts.items()) for gap in _gaps(rollout)]
-    now, by = close(group, run_id, config, inf), inf
+    now, by = close(group, config, inf), inf
     if group.closed is not None and not _same(group.closed, now):
-        early = close(group, run_id, config, group.closed.at)
+        early = close(group, config, group.closed.at)
         if _same(group.closed, early):
             now, by = early, group.closed.at
     return Regrouped(group.group_id, group.closed, now, _verdict(group, now, gaps), gaps, by)
@@ -73,21 +72,22 @@ def _waits(attempt: Attempt) -> bool:
     return bool(missing(attempt.sealed, attempt.calls))
 
 
-def close(group: Group, run_id: str, config: CollectorConfig, by: float) -> Closed | None:
+def close(group: Group, config: CollectorConfig, by: float) -> Closed | None:
     """The message that closes a group with what was settled by a time (unix seconds, infinite for everything); None where it
     would stay open."""
-    told = next((r.announced for _, r in sorted(group.rollouts.items()) if r.announced), None)
+    told = group.announced
     if told is None:
         return None
-    info = GroupInfo(run_id=run_id, group_id=group.group_id, size=told.group_size, purpose=told.purpose, task=told.task)
-    slots = {name: slot for name, r in sorted(group.rollouts.items()) if (slot := _slot(r, config, by)) is not None}
+    info = info_of(told)
+    slots = {name: slot for name, r in sorted(group.rollouts.items()) if (slot := _slot(r, info, config, by)) is not None}
     return decide(info, slots, config, overdue=by < inf)
 
 
-def _slot(rollout: Rollout, config: CollectorConfig, by: float) -> Slot | None:
-    """None before anything of the rollout was settled."""
-    settled = {n: made for n, a in rollout.attempts.items() if _settled_by(a, by) and (made := settle(a, config)) is not None}
-    last = min((n for n, a in rollout.attempts.items() if a.last_at is not None and a.last_at <= by), default=None)
+def _slot(rollout: Rollout, info: GroupInfo, config: CollectorConfig, by: float) -> Slot | None:
+    """None before anything of the rollout was settled that is of the group as it was announced."""
+    attempts = {n: a for n, a in rollout.attempts.items() if a.outcome is None or info_of(a.outcome) == info}
+    settled = {n: made for n, a in attempts.items() if _settled_by(a, by) and (made := settle(a, config)) is not None}
+    last = min((n for n, a in attempts.items() if a.last_at is not None and a.last_at <= by), default=None)
     return Slot(settled, last) if settled or last is not None else None
 
 

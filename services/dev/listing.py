@@ -124,7 +124,7 @@ def _summary(folder: Path) -> _Summary | None:
 
 def _group_line(group: Group) -> GroupLine:
     closed = group.closed
-    told = next((r for _, r in sorted(group.rollouts.items()) if r.announced), None)
+    told = group.announced
     votes = closed.trajectories if isinstance(closed, GroupCompleted) else []
     return GroupLine(
         group_id=group.group_id,

@@ -104,8 +104,8 @@ def other_policies(config: CollectorConfig, sets: Sequence[str]) -> CollectorCon
 
 def examine(run_id: str, history: History, damage: Damage, config: CollectorConfig, policies: CollectorConfig | None) -> Report:
     """Makes every group again, and once more under other policies where there are any."""
-    groups = {name: regroup(group, run_id, config) for name, group in sorted(history.groups.items())}
-    others = None if policies is None else [close(history.groups[n], run_id, policies, g.by) for n, g in groups.items()]
+    groups = {name: regroup(group, config) for name, group in sorted(history.groups.items())}
+    others = None if policies is None else [close(history.groups[n], policies, g.by) for n, g in groups.items()]
     verdicts = Counter(g.verdict for g in groups.values())
     return Report(
         run_id=run_id,

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from nats.aio.client import Client
+from nats.protocol import parser
 
 _INBOX = b"_INBOX."
+
+# The server ends a subject at a blank, a tab or a line end only, nats-py at a form feed and a vertical tab as well: it takes
+# the line for no line, hangs up, and is sent the same message again.
+parser.MSG_RE = re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)\r\n")
+parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n")
 
 
 class SteadyClient(Client):

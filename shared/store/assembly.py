@@ -14,7 +14,7 @@ from redis.commands.core import AsyncScript
 
 from shared.store import scripts
 from shared.store.connect import Client, Keys, fields, raw, store_errors, text
-from shared.store.epoch import READY, Epoch, raise_if_wiped
+from shared.store.epoch import LEASE_S, READY, Epoch, raise_if_wiped
 
 _OPEN_S = 86400
 """Seconds after its last change for which something open is kept: as long as the bus keeps what it was made of."""
@@ -62,15 +62,16 @@ class Assembly:
         run_id: of the run.
         ttl_s: seconds for which closed groups and settled attempts are kept.
         permit: what the epoch must say for anything to be written.
+        lease_s: seconds after its last sign for which somebody counts as rebuilding the run's state.
     """
 
-    def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0, permit: str = READY) -> None:
+    def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0, permit: str = READY, lease_s: int = LEASE_S) -> None:
         self._redis = client
         self._run_id = run_id
         self._key = Keys(run_id)
         self._ttl = int(ttl_s)
         self._permit = permit
-        self.epoch = Epoch(client, self._key)
+        self.epoch = Epoch(client, self._key, lease_s)
         self._keep_call = client.register_script(scripts.KEEP_CALL)
         self._put_once = client.register_script(scripts.PUT)
         self._open_group = client.register_script(scripts.OPEN_GROUP)
@@ -80,7 +81,7 @@ class Assembly:
 
     def rebuilt_by(self, token: str) -> Assembly:
         """The same, for whoever rebuilds it under a token (see `Epoch.claim`)."""
-        return Assembly(self._redis, self._run_id, self._ttl, token)
+        return Assembly(self._redis, self._run_id, self._ttl, token, self.epoch.lease_s)
 
     async def put_call(self, session_id: str, seq: int, body: bytes) -> Kept:
         """Keeps a call's record; a second one with another body is a conflict and is remembered as such."""
@@ -104,11 +105,12 @@ class Assembly:
         conflict = text(rest["conflict"]) if "conflict" in rest else None
         return Parts({int(n): body for n, body in calls.items()}, rest.get("sealed"), rest.get("outcome"), conflict)
 
-    async def open_group(self, group_id: str, info: bytes, now: float) -> bool:
-        """Notes that a group exists since `now` (unix seconds); the first `info` stays. False if it is closed."""
+    async def open_group(self, group_id: str, info: bytes, now: float) -> Literal["open", "other", "closed"]:
+        """Notes that a group exists since `now` (unix seconds). Nothing is noted if it is closed, or open with `other` info."""
         with store_errors("open a group"):
             keys = [self._key("grp", group_id), self._closed(group_id), self._key("grps")]
-            return await self._run(self._open_group, keys, group_id, info, now, _OPEN_S) == "open"
+            done = await self._run(self._open_group, keys, group_id, info, now, _OPEN_S)
+        return "open" if done == "open" else "other" if done == "other" else "closed"
 
     async def settle(self, group_id: str, session_id: str, rollout_id: str, attempt: int, body: bytes) -> bool:
         """Notes what became of an attempt (the first body stays) and lets its parts expire. False if its group was closed

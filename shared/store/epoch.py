@@ -12,7 +12,6 @@ from shared.store.connect import Client, Keys, store_errors, text
 
 READY = "ready"
 LEASE_S = 10
-"""Seconds after its last sign for which somebody counts as rebuilding."""
 KEPT_S = 3 * 86400
 """Seconds for which the epoch outlives the last look at it."""
 
@@ -33,21 +32,26 @@ _MOVE = GUARD + "redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])"
 
 
 class Epoch:
-    """The epoch of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
+    """The epoch of one run. Every method raises `StoreUnavailable` when the store does not answer in time.
 
-    def __init__(self, client: Client, key: Keys) -> None:
-        self.key = key("epoch")
+    Attributes:
+        key: in the store.
+        lease_s: seconds after its last sign for which somebody counts as rebuilding.
+    """
+
+    def __init__(self, client: Client, key: Keys, lease_s: int = LEASE_S) -> None:
+        self.key, self.lease_s = key("epoch"), lease_s
         self._claim = client.register_script(_CLAIM)
         self._move = client.register_script(_MOVE)
 
     async def claim(self, token: str) -> str:
         """Asks to rebuild. Returns `READY` if there is no need, `token` if it is now for the caller to do, else who does it."""
         with store_errors("look whether it was wiped"):
-            return text(await self._claim(keys=[self.key], args=[token, LEASE_S]))
+            return text(await self._claim(keys=[self.key], args=[token, self.lease_s]))
 
     async def renew(self, token: str) -> None:
         """Says that its rebuilding goes on. Raises `StoreWiped` when it is no longer the caller's."""
-        await self._set(token, token, LEASE_S)
+        await self._set(token, token, self.lease_s)
 
     async def finish(self, token: str) -> None:
         """Says that the state is there again. Raises `StoreWiped` when it was lost once more meanwhile."""

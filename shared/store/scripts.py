@@ -29,10 +29,10 @@ end
 return {{kept, redis.call('HEXISTS', KEYS[3], 'outcome'), redis.call('HEXISTS', KEYS[3], 'settled')}}
 """
 
-# KEYS: group, closed, open groups   ARGV: group id, info, now, ttl
+# KEYS: group, closed, open groups   ARGV: group id, info, now, ttl.  Returns open | other | closed
 OPEN_GROUP = f"""{GUARD}
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
-redis.call('HSETNX', KEYS[2], 'info', ARGV[3])
+if redis.call('HSETNX', KEYS[2], 'info', ARGV[3]) == 0 and redis.call('HGET', KEYS[2], 'info') ~= ARGV[3] then return 'other' end
 redis.call('ZADD', KEYS[4], 'NX', ARGV[4], ARGV[2])
 for _, key in ipairs({{KEYS[2], KEYS[4]}}) do redis.call('EXPIRE', key, ARGV[5]) end
 return 'open'

@@ -185,7 +185,7 @@ PARTS: list[tuple[str, int]] = [(f"r{n}", attempt) for n in range(3) for attempt
 @given(order=st.permutations(PARTS * 2))
 async def test_any_order_and_number_of_settlings_gives_the_same_group(client: Client, order: list[tuple[str, int]]) -> None:
     collectors = [await new_assembly(client, run := new_run()), Assembly(client, run), Assembly(client, run)]
-    assert await collectors[0].open_group("g", b"info", 1.0)
+    assert await collectors[0].open_group("g", b"info", 1.0) == "open"
     await asyncio.gather(
         *(
             collectors[i % 3].settle("g", f"{rollout}-a{attempt}", rollout, attempt, f"{rollout}/{attempt}".encode())
@@ -236,7 +236,7 @@ async def test_a_group_is_closed_exactly_once(client: Client, closers: int, grou
     assert len(bodies) == groups
     assert sorted(body for _, body in await collectors[0].outbox()) == sorted(bodies)
     assert await collectors[0].overdue(2.0) == []
-    assert not await collectors[0].open_group("g0", b"again", 3.0)
+    assert await collectors[0].open_group("g0", b"info", 3.0) == "closed"
     assert (await collectors[0].group("g0")).closed
 
 
@@ -251,13 +251,13 @@ async def test_a_closed_group_stays_closed_when_its_state_has_expired(client: Cl
 
     await eventually(has_expired)
     assert await assembly.is_closed("g")
-    assert not await assembly.open_group("g", b"info", 9.0)
+    assert await assembly.open_group("g", b"info", 9.0) == "closed"
     assert await assembly.close_group("g", b"message", await assembly.group("g")) == "before"
 
 
 async def test_groups_are_overdue_by_when_they_were_first_opened(assembly: Assembly) -> None:
     for name, opened in (("late", 30.0), ("early", 10.0), ("early", 99.0)):
-        assert await assembly.open_group(name, b"info", opened)
+        assert await assembly.open_group(name, b"info", opened) == "open"
     assert await assembly.overdue(20.0) == ["early"]
     assert await assembly.overdue(100.0) == ["early", "late"]
 
@@ -276,3 +276,12 @@ async def test_the_last_attempt_of_a_rollout_is_noted_once(assembly: Assembly) -
     await assembly.end_rollout("g", "r", 2)
     await assembly.end_rollout("g", "r", 3)
     assert (await assembly.group("g")).settled == {("r", 0): b"2"}
+
+
+async def test_a_group_that_is_announced_otherwise_than_before_stays_what_it_was(assembly: Assembly) -> None:
+    told = [await assembly.open_group("g", info, 1.0) for info in (b"info", b"info", b"other", b"info")]
+    assert told == ["open", "open", "other", "open"]
+    state = await assembly.group("g")
+    assert (state.info, state.settled, state.closed) == (b"info", {}, False)
+    await assembly.close_group("g", b"message", state)
+    assert await assembly.open_group("g", b"other", 1.0) == "closed"

@@ -15,7 +15,7 @@ from services.collector.history import fold
 from services.collector.regroup import Regrouped, close, regroup
 from shared.config import CollectorConfig
 from shared.events import GroupCompleted, Message, RolloutTimedOut, decode
-from tests.unit.collector.rollouts import GROUP, RUN, Session, ended, sessions
+from tests.unit.collector.rollouts import GROUP, Session, ended, sessions
 from tests.unit.collector.worlds import World, failed, finished, scheduled, story, world
 
 
@@ -24,7 +24,7 @@ def everything(made: World) -> list[Message]:
 
 
 def again(messages: list[Message], config: CollectorConfig) -> Regrouped:
-    return regroup(fold(messages).groups[GROUP], RUN, config)
+    return regroup(fold(messages).groups[GROUP], config)
 
 
 def timed_out(rollout: str, reward: float | None) -> RolloutTimedOut:
@@ -87,7 +87,7 @@ async def test_another_policy_makes_another_group() -> None:
         kept, config = everything(made), made.config
     assert again(kept, config).verdict == "same"
     group = fold(kept).groups[GROUP]
-    other = close(group, RUN, msgspec.structs.replace(config, timeout_policy="zero"), again(kept, config).by)
+    other = close(group, msgspec.structs.replace(config, timeout_policy="zero"), again(kept, config).by)
     assert isinstance(other, GroupCompleted)
     assert [(t.rollout_id, t.reward) for t in other.trajectories] == [("r0", 1.0), ("r1", 0.0)]
 
@@ -113,7 +113,7 @@ def test_a_call_that_was_recorded_twice_with_different_content_spoils_its_attemp
     for order in ([*messages, twin], [twin, *messages]):
         attempt = fold(order).rollouts["r0"].attempts[1]
         assert (attempt.conflict, attempt.calls[1]) == ("1", call)
-    made = close(fold([*messages, twin]).groups[GROUP], RUN, CollectorConfig(), float("inf"))
+    made = close(fold([*messages, twin]).groups[GROUP], CollectorConfig(), float("inf"))
     assert made is None  # the attempt failed, and another may follow
 
 
@@ -122,6 +122,18 @@ def test_attempts_count_as_they_did(last: int) -> None:
     first = [scheduled("r1", 1, group_size=2), failed("r1", 1, group_size=2, final=last == 1)]
     messages = [*story("r0", 0.0, group_size=2), *first]
     messages += story("r1", 1.0, 2, group_size=2) if last == 2 else []
-    made = close(fold(messages).groups[GROUP], RUN, CollectorConfig(), float("inf"))
+    made = close(fold(messages).groups[GROUP], CollectorConfig(), float("inf"))
     assert made is not None
     assert isinstance(made, GroupCompleted) == (last == 2)
+
+
+async def test_a_rollout_that_was_refused_for_it_says_otherwise_of_its_group_is_left_out_again() -> None:
+    messages = [m for i in range(2) for m in story(f"r{i}", i % 2, group_size=2)]
+    stray = story("r-before-them-all", 1.0, group_size=2, task="another")
+    async with world() as made:
+        await made.publish(*messages[:-1], *stray, messages[-1])
+        await made.until_quiet()
+        await made.until(lambda: made.groups)
+        kept, config = everything(made), made.config
+    assert len(made.broker.dead) == 2
+    assert again(kept, config).verdict == "same"

@@ -257,3 +257,16 @@ async def test_stopping_twice_is_stopping() -> None:
     async with world() as made:
         await made.workers[0].service.stop()
         await made.workers[0].service.stop()
+
+
+@pytest.mark.parametrize("odd", [{"task": "another"}, {"group_size": 3}, {"purpose": "eval"}], ids=str)
+async def test_a_rollout_that_says_otherwise_of_its_group_is_refused_and_the_group_goes_on(odd: dict[str, Any]) -> None:
+    stray = [scheduled("r9", **{"group_size": 2, **odd}), finished("r9", 9.0, **{"group_size": 2, **odd})]
+    async with world() as made:
+        await made.publish(PAIR[0], *stray, *PAIR[1:])
+        await made.until_quiet()
+        check_complete(made, 2)
+        assert [(d.subject.rpartition(".")[2], "announced before" in d.reason) for d in made.broker.dead] == [("r9", True)] * 2
+        await made.publish(*PAIR)
+        await made.until_quiet()
+        assert len(made.broker.dead) == 2

@@ -143,13 +143,12 @@ async def test_what_nobody_can_handle_does_not_stop_the_rebuilding() -> None:
     assert len(made.broker.dead) == 1
 
 
-async def test_when_the_one_that_rebuilds_dies_another_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.store.epoch.LEASE_S", 1)
+async def test_when_the_one_that_rebuilds_dies_another_takes_over() -> None:
     async with world() as made:
         await made.publish(*ALL[:-1])
         await made.until_quiet()
         wipe(made)
-        await Assembly(Store(server=made.server), RUN).epoch.claim("one that dies")
+        await Assembly(Store(server=made.server), RUN, lease_s=1).epoch.claim("one that dies")
         await made.publish(ALL[-1])
         await made.until(lambda: len(made.groups) == len(GROUPS))
         check(made)

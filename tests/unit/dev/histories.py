@@ -66,7 +66,7 @@ def messages() -> list[Message]:
                             RolloutFinished(**ended("r0", group_size=2), reward=1.0)]  # fmt: skip
     told = [*first, *story("r1", 0.0, group_size=2)]
     history = fold(told)
-    closed = close(history.groups[GROUP], RUN, CONFIG, float("inf"))
+    closed = close(history.groups[GROUP], CONFIG, float("inf"))
     assert closed is not None
     return [*told, *(_told(history, name) for name in ("r0", "r1")), closed]
 
