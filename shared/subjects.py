@@ -47,6 +47,19 @@ def dead_subject(subject: str) -> str:
     return f"{DEAD}.{subject.removeprefix(ROOT + '.')}"
 
 
+DEAD_OF_NO_RUN = tuple(f"{DEAD}.{tokens}" for tokens in ("*", "*.*", "*.*.*", "*.*.*.*", "*.*.*.*.*.>"))
+"""Where dead letters are whose subject is none that a message of ours could have."""
+
+
+def kind_in(subject: str) -> str:
+    """The message type that a subject names.
+
+    >>> kind_in("forge.v1.evt.call.recorded.r1.k1")
+    'call.recorded'
+    """
+    return ".".join(subject.removeprefix(ROOT + ".").split(".")[1:3])
+
+
 def living_subject(subject: str) -> str:
     """Where a message was published that is kept on a dead subject.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Literal
 
 import msgspec
 
@@ -27,10 +28,12 @@ from shared.events import (
     RolloutTimedOut,
     SessionSealed,
     encode,
+    tag_of,
 )
 from shared.ids import session_id
-from shared.store.assembly import Assembly
+from shared.store.assembly import Assembly, Novelty
 from shared.store.blobs import Blobs
+from shared.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +45,15 @@ class Handling:
     """Handles messages of one run.
 
     Attributes:
-        late_calls: records that came after their attempt was settled; they are ignored.
+        tally: by type, what came although something was there: the `same`, or `other` content; calls also `late`, after their
+            attempt was settled. What was first stays.
     """
 
     def __init__(self, config: CollectorConfig, bus: Bus, assembly: Assembly, blobs: Blobs) -> None:
         self._assembly = assembly
         self._settling = Settling(config, bus, assembly)
         self.closing = Closing(config, bus, assembly, blobs)
-        self.late_calls = 0
+        self.tally = Tally("messages about what was known")
 
     async def handle(self, message: Message) -> None:
         """Returns once all that follows from a message is durable.
@@ -67,12 +71,12 @@ class Handling:
                 if not await self._keep_call(session, message):
                     return
             case SessionSealed():
-                await self._assembly.put_part(session, "sealed", encode(message))
+                await self._keep_part(session, "sealed", message)
             case RolloutScheduled():
                 await self._open_group(message)
             case RolloutFinished() | RolloutTimedOut() | RolloutFailed():
                 await self._open_group(message)
-                await self._assembly.put_part(session, "outcome", encode(message))
+                await self._keep_part(session, "outcome", message)
                 if isinstance(message, RolloutFailed) and message.final:
                     await self._assembly.end_rollout(message.group_id, message.rollout_id, message.attempt)
         if await self._settling.settle(message):
@@ -81,12 +85,20 @@ class Handling:
     async def _keep_call(self, session: str, call: CallRecorded) -> bool:
         """Whether its attempt may be complete by it; most calls come long before the outcome."""
         kept = await self._assembly.put_call(session, call.seq, encode(call))
-        if kept.kind == "conflict":
+        self._count(kept.kind, call)
+        if kept.kind == "other":
             raise Rejected(f"call {call.seq} of session {session} was recorded before, with different content")
         if kept.kind == "new" and kept.settled:
-            self.late_calls += 1
+            self._count("late", call)
             log.warning("call %d of session %s came after its attempt was settled; ignored", call.seq, session)
         return kept.ended
+
+    async def _keep_part(self, session: str, part: Literal["sealed", "outcome"], message: Message) -> None:
+        self._count(await self._assembly.put_part(session, part, encode(message)), message)
+
+    def _count(self, how: Novelty | Literal["late"], message: Message) -> None:
+        if how != "new":
+            self.tally.counts[f"{how} {tag_of(type(message))}"] += 1
 
     async def _open_group(self, message: RolloutScheduled | RolloutFinished | RolloutTimedOut | RolloutFailed) -> None:
         info = info_of(message)

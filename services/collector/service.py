@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -37,6 +38,7 @@ from shared.events import (
 )
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
+from shared.tally import TELL_S
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ _NEWS = (
     RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
     TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
 )  # fmt: skip
-"""Events that no service acts on; one has to find what is published in their place. The archive does, where there is one."""
+"""Events that no service acts on; one has to find what is published in their place."""
 
 
 class CollectorService:
@@ -75,9 +77,9 @@ class CollectorService:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def late_calls(self) -> int:
-        """Records that came after their attempt was settled; they are ignored."""
-        return self._handling.late_calls
+    def repeats(self) -> Counter[str]:
+        """What came that was there already (see `Handling.tally`)."""
+        return self._handling.tally.counts
 
     async def start(self) -> None:
         """Begins to work; returns when the subscriptions stand.
@@ -93,12 +95,13 @@ class CollectorService:
             asyncio.create_task(self._repeat("the outbox relay", self._relay, RELAY_S, closing.filled)),
             asyncio.create_task(self._repeat("the deadline sweep", closing.close_overdue, sweep_s, self._stopping)),
             asyncio.create_task(self._repeat("the making of room", self._bus.trim, TRIM_S, self._stopping)),
+            asyncio.create_task(self._repeat("the counting", self._tell, TELL_S, self._stopping)),
         ]
         run = self._config.run.id
         await self._bus.consume("collector-calls", _CALLS, self._on_message, run_id=run, concurrency=CALLS_AT_ONCE)
         await self._bus.consume("collector-rollouts", ROLLOUTS, self._on_message, run_id=run, concurrency=ENDS_AT_ONCE)
-        if self._archiver is None:
-            await self._bus.consume("collector-others", _NEWS, _look, run_id=run)
+        await self._bus.consume("collector-others", _NEWS, _look, run_id=run)
+        await self._bus.keep_strays()
 
     async def stop(self) -> None:
         """Ends once all that was published is archived; the handling of messages ends with the bus."""
@@ -109,6 +112,7 @@ class CollectorService:
         await asyncio.gather(*self._tasks)
         if self._archiver is not None:
             await self._archiver.stop()
+        await self._tell()
 
     async def _drain(self, archiver: Archiver) -> None:
         """Returns when nothing is left to do: the other services have ended by now, and publish no more."""
@@ -147,6 +151,9 @@ class CollectorService:
     async def _relay(self) -> None:
         await self._assembly.epoch.check()
         await self._handling.closing.relay()
+
+    async def _tell(self) -> None:
+        self._handling.tally.tell()
 
     async def _on_message(self, message: Message) -> None:
         await self._on_whole_state(partial(self._handling.handle, message))

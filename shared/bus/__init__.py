@@ -75,6 +75,12 @@ class Bus(Protocol):
         stopped. Commands go to one durable only. Returns when the subscription stands."""
         ...
 
+    async def keep_strays(self) -> None:
+        """From now on a message on a subject of ours that no message type has becomes a dead letter, of every run if it names
+        none, and is acknowledged then. Of several connections that do so one keeps it; as long as none does, its publisher is
+        told that nobody takes it. Returns when that stands."""
+        ...
+
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
         """Messages that a durable name (as given to `consume`) has not acknowledged, those that are still to come included.
 

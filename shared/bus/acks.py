@@ -24,11 +24,16 @@ class _Error(msgspec.Struct):
     description: str | None = None
 
 
-class _Ack(msgspec.Struct):
+class Ack(msgspec.Struct, omit_defaults=True):
+    """What the server says of a message that it took: its stream and place there, and whether it had its id already."""
+
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
     error: _Error | None = None
 
 
-_decoder = msgspec.json.Decoder(_Ack)
+_decoder = msgspec.json.Decoder(Ack)
 
 
 class Acks:
@@ -54,7 +59,7 @@ class Acks:
         self._wire: Wire | None = None
         self._closed = False
 
-    async def publish(self, subject: str, data: bytes, headers: dict[str, str], timeout_s: float) -> None:
+    async def publish(self, subject: str, data: bytes, headers: dict[str, str], timeout_s: float) -> Ack:
         """Returns when the message is in its stream.
 
         Raises:
@@ -69,7 +74,7 @@ class Acks:
         answer = wire.publish(subject, headers, data)
         timer = asyncio.get_running_loop().call_later(timeout_s, _give_up, answer)
         try:
-            _check(await answer)
+            return _checked(await answer)
         except nats.errors.TimeoutError:
             wire.close()  # the server may hang, with the connection open
             raise
@@ -115,9 +120,10 @@ def _give_up(answer: asyncio.Future[Answer]) -> None:
         answer.set_exception(nats.errors.TimeoutError())
 
 
-def _check(answer: Answer) -> None:
+def _checked(answer: Answer) -> Ack:
     if answer.status.startswith(_NO_RESPONDERS):
         raise NoStreamResponseError
-    error = _decoder.decode(answer.body).error
-    if error is not None:
-        APIError.from_error(msgspec.to_builtins(error))  # raises the class that the code stands for
+    ack = _decoder.decode(answer.body)
+    if ack.error is not None:
+        APIError.from_error(msgspec.to_builtins(ack.error))  # raises the class that the code stands for
+    return ack

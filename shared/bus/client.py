@@ -7,6 +7,10 @@ import re
 from nats.aio.client import Client
 from nats.protocol import parser
 
+from shared.bus.streams import is_kept
+
+STRAYS = "strays"
+"""Queue of the subscriptions that are given what a stream takes, too, and have no use for it."""
 _INBOX = b"_INBOX."
 
 # The server ends a subject at a blank, a tab or a line end only, nats-py at a form feed and a vertical tab as well: it takes
@@ -21,6 +25,9 @@ class SteadyClient(Client):
     for those of a published message, and a status among them would pass for the server's own word."""
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
+        subscription = self._subs.get(sid)
+        if subscription is not None and subscription.queue == STRAYS and is_kept(subject):
+            return
         readable = subject.decode(errors="replace").encode()
         heeded = headers if subject.startswith(_INBOX) else None
         await super()._process_msg(sid, readable, reply, data, heeded)  # type: ignore[arg-type] # None it is, without any

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus.client import STRAYS
 from shared.bus.delivery import Consumer, check_size, replayed, revival_id, tapped
-from shared.bus.streams import filters_of
+from shared.bus.strays import REASON
+from shared.bus.streams import filters_of, is_kept
 from shared.bus.workers import GRACE_S, Workers
+from shared.errors import BusUnavailable
 from shared.events import Message, encode
-from shared.subjects import dead_subject, matches, pattern_of, subject_of
+from shared.subjects import dead_subject, kind_in, matches, pattern_of, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Broker:
     durables: dict[str, _Queue] = field(default_factory=dict)
     taps: list[_Queue] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
+    keepers: list[MemoryBus] = field(default_factory=list)
     numbers: count[int] = field(default_factory=lambda: count(1))
 
     def show(self, delivery: _Delivery) -> None:
@@ -91,6 +95,7 @@ class MemoryBus:
     ) -> None:
         self.broker = broker or Broker()
         self.counts: Counter[str] = Counter()
+        self.repeats: Counter[str] = Counter()
         self._max_deliver, self._max_payload, self._retry_s = max_deliver, max_payload, retry_s
         self._workers = Workers()
         self._taps: list[_Queue] = []
@@ -103,7 +108,11 @@ class MemoryBus:
         check_size(subject, data, self._max_payload)
         delivery = _Delivery(subject, data)
         self.broker.show(delivery)
-        if message_id not in self.broker.ids:
+        if not is_kept(subject.encode()):
+            self._keep_stray(delivery)
+        elif message_id in self.broker.ids:
+            self.repeats[f"published {kind_in(subject)}"] += 1
+        else:
             self.broker.ids.add(message_id)
             self.broker.keep(delivery)
 
@@ -116,6 +125,15 @@ class MemoryBus:
         for _ in range(concurrency):
             self._workers.start(self._work(queue, consumer))
 
+    async def keep_strays(self) -> None:
+        self.broker.keepers.append(self)
+
+    def _keep_stray(self, delivery: _Delivery) -> None:
+        if not self.broker.keepers:
+            raise BusUnavailable(f"nobody takes {delivery.subject}")
+        self.broker.bury(delivery, STRAYS, REASON)
+        self.broker.keepers[0].counts["dead"] += 1
+
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
         queue = self.broker.durables[f"{durable}/{run_id}"]
         return sum(map(queue.takes, self.broker.kept)) - queue.settled
@@ -126,6 +144,8 @@ class MemoryBus:
                 await self._handle(delivery, queue, consumer)
 
     async def _handle(self, delivery: _Delivery, queue: _Queue, consumer: Consumer) -> None:
+        if delivery.number > 1:
+            self.repeats[f"delivered {kind_in(delivery.subject)}"] += 1
         try:
             outcome = await consumer.deliver(delivery.subject, delivery.data, delivery.number)
         except asyncio.CancelledError:
@@ -178,5 +198,7 @@ class MemoryBus:
 
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)
+        if self in self.broker.keepers:
+            self.broker.keepers.remove(self)
         for queue in self._taps:
             queue.waiting.put_nowait(None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
@@ -15,10 +14,12 @@ from nats.js import api
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus.acks import Ack
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
 from shared.bus.letters import headers_of, letter_of
 from shared.bus.link import REQUEST_S, Link
 from shared.bus.pulls import Pull
+from shared.bus.strays import Strays
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, STREAMS, Stream, filters_of, stream_of
 from shared.bus.trim import backlog, first_to_keep
 from shared.bus.workers import GRACE_S, Workers
@@ -26,7 +27,8 @@ from shared.config import BusConfig
 from shared.errors import ConfigError, ForgeError
 from shared.events import Message, encode
 from shared.ids import check_id
-from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
+from shared.subjects import DEAD_OF_NO_RUN, dead_subject, kind_in, pattern_of, subject_of, tap_pattern
+from shared.tally import TELL_S, Tally
 
 log = logging.getLogger(__name__)
 
@@ -59,23 +61,29 @@ class NatsBus:
     """The bus behind a link. Use `connect_nats`.
 
     Attributes:
-        counts: messages that its consumers settled: `handled`, `later` (to be delivered again), `dead`.
+        counts: messages that its consumers settled: `handled`, `later` (to be delivered again), `dead`, strays included.
+        repeats: by type, what it `published` although the bus had it, and what it was `delivered` again.
     """
 
     def __init__(self, link: Link, config: BusConfig, run_id: str) -> None:
-        self.counts: Counter[str] = Counter()
+        self._tallies = Tally("messages"), Tally("messages that came again")
+        self.counts, self.repeats = (tally.counts for tally in self._tallies)
         self._link, self._config, self._run_id = link, config, run_id
         self._workers = Workers()
+        self._workers.start(self._tell())
 
     async def publish(self, message: Message) -> None:
         await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
 
-    async def publish_raw(self, subject: str, data: bytes, message_id: str, **headers: str) -> None:
-        """Publishes any bytes on a subject of the streams, once for an id; raises as `publish` does."""
+    async def publish_raw(self, subject: str, data: bytes, message_id: str, **headers: str) -> Ack:
+        """Publishes any bytes on a subject, once for an id; raises as `publish` does."""
         check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
         headers[_MSG_ID] = message_id
         attempt = partial(self._link.acks.publish, subject, data, headers, REQUEST_S)
-        await self._link.retried(f"publish {subject}", attempt)
+        ack = await self._link.retried(f"publish {subject}", attempt)
+        if ack.duplicate:
+            self.repeats[f"published {kind_in(subject)}"] += 1
+        return ack
 
     async def consume(
         self, durable: str, types: Sequence[type[Message]], handler: Handler, *, run_id: str = "*", concurrency: int = 1
@@ -92,6 +100,9 @@ class NatsBus:
             handle = partial(self._handle, consumer=consumer, slots=slots)
             client, ack_wait_s = self._link.client, self._config.ack_wait_s
             await Pull(client, stream.name, name, concurrency, handle, self._workers, ack_wait_s).open()
+
+    async def keep_strays(self) -> None:
+        await Strays(self._link, self._keep_letter, self.counts).open()
 
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
         name, left = _durable_name(durable, run_id), 0
@@ -127,8 +138,9 @@ class NatsBus:
                 await self._link.retried(f"trim {stream.name}", partial(self._trim, stream))
 
     async def dead_letters(self) -> list[DeadLetter]:
-        found = self._kept(DEAD_LETTERS, dead_subject(tap_pattern("", self._run_id)), 0)
-        return [letter_of(kept) async for kept in found]
+        patterns = (dead_subject(tap_pattern("", self._run_id)), *DEAD_OF_NO_RUN)
+        letters = [letter_of(kept) for p in patterns async for kept in self._kept(DEAD_LETTERS, p, 0)]
+        return sorted(letters, key=lambda letter: letter.number)
 
     async def revive(self, letter: DeadLetter) -> None:
         await self.publish_raw(letter.subject, letter.whole(), revival_id(letter))
@@ -148,10 +160,15 @@ class NatsBus:
     async def close(self) -> None:
         await self._workers.stop(GRACE_S)
         await self._link.close()
+        for tally in self._tallies:
+            tally.tell()
 
     async def _handle(self, message: Msg, consumer: Consumer, slots: asyncio.Semaphore) -> None:
+        delivery = message.metadata.num_delivered
+        if delivery > 1:
+            self.repeats[f"delivered {kind_in(message.subject)}"] += 1
         async with slots:
-            outcome = await consumer.deliver(message.subject, message.data, message.metadata.num_delivered)
+            outcome = await consumer.deliver(message.subject, message.data, delivery)
         try:
             await self._settle(message, consumer.durable, outcome)
             self.counts[outcome.kind] += 1
@@ -169,11 +186,19 @@ class NatsBus:
                 await message.term()
 
     async def _bury(self, message: Msg, durable: str, reason: str) -> None:
-        headers = headers_of(durable, reason, len(message.data))
-        body = message.data[: self._link.max_payload - PAYLOAD_MARGIN]  # somebody else's may be longer than ours
         at = message.metadata
-        letter_id = f"{at.stream}/{durable}/{at.sequence.stream}"
-        await self.publish_raw(dead_subject(message.subject), body, letter_id, **headers)
+        await self._keep_letter(message.subject, message.data, durable, reason, f"{at.stream}/{durable}/{at.sequence.stream}")
+
+    async def _keep_letter(self, subject: str, data: bytes, consumer: str, reason: str, letter_id: str) -> Ack:
+        body = data[: self._link.max_payload - PAYLOAD_MARGIN]  # somebody else's may be longer than ours
+        headers = headers_of(consumer, reason, len(data))
+        return await self.publish_raw(dead_subject(subject), body, letter_id, **headers)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_S)
+            for tally in self._tallies:
+                tally.tell()
 
     async def _ensure_consumer(self, stream: Stream, name: str, filters: list[str]) -> None:
         config = api.ConsumerConfig(

@@ -1,6 +1,6 @@
 """The streams of the bus: what each keeps, and for whom.
 
-They take the subjects of our message types and no others: what nobody could ever handle is refused to its sender.
+They take the subjects of our message types and no others; for the rest see `shared.bus.strays`.
 """
 
 from __future__ import annotations
@@ -60,6 +60,15 @@ GROUPS = Stream("FORGE-GROUPS", _subjects(_GROUP_TYPES), drops=True)
 DEAD_LETTERS = Stream("FORGE-DEAD", (f"{DEAD}.>",))
 
 STREAMS = (CALLS, EVENTS, COMMANDS, GROUPS, DEAD_LETTERS)
+
+
+_KEPT = frozenset(subject.removesuffix(".*.*").encode() for s in STREAMS for subject in s.subjects)
+_DEAD = f"{DEAD}.".encode()
+
+
+def is_kept(subject: bytes) -> bool:
+    """Whether a stream takes what is published on a subject. Quick: it is asked of every message there is."""
+    return subject.rpartition(b".")[0].rpartition(b".")[0] in _KEPT or subject.startswith(_DEAD)
 
 
 def filters_of(types: Sequence[type[Message]], run_id: str) -> dict[Stream, list[str]]:

@@ -24,10 +24,14 @@ _MOST_AT_ONCE = 256
 """Keys in one script: the store does nothing else meanwhile."""
 
 
-class Kept(NamedTuple):
-    """What became of a call's record, and what was known of its attempt by then: its outcome, that it was settled."""
+Novelty = Literal["new", "same", "other"]
+"""Whether there was nothing in a place where something is put, or the same, or something else; that stays."""
 
-    kind: Literal["new", "same", "conflict"]
+
+class Kept(NamedTuple):
+    """Whether a call's record is new, and what was known of its attempt by then: its outcome, that it was settled."""
+
+    kind: Novelty
     ended: bool
     settled: bool
 
@@ -90,12 +94,12 @@ class Assembly:
             reply = await self._keep_call(keys=keys, args=[self._permit, seq, body, _OPEN_S])
         raise_if_wiped(reply)
         kind = text(reply[0])
-        return Kept("new" if kind == "new" else "same" if kind == "same" else "conflict", bool(reply[1]), bool(reply[2]))
+        return Kept("new" if kind == "new" else "same" if kind == "same" else "other", bool(reply[1]), bool(reply[2]))
 
-    async def put_part(self, session_id: str, part: Literal["sealed", "outcome"], body: bytes) -> None:
+    async def put_part(self, session_id: str, part: Literal["sealed", "outcome"], body: bytes) -> Novelty:
         """Keeps the sealing or the outcome of an attempt; the first one stays."""
         with store_errors("keep a part"):
-            await self._put(self._key("asm", session_id), part, body)
+            return await self._put(self._key("asm", session_id), part, body)
 
     async def load(self, session_id: str) -> Parts:
         """All that is known of an attempt."""
@@ -195,8 +199,9 @@ class Assembly:
     def _closed(self, group_id: str) -> str:
         return self._key("grp", group_id, "closed")
 
-    async def _put(self, key: str, name: str | int, body: bytes) -> str:
-        return await self._run(self._put_once, [key], name, body, _OPEN_S)
+    async def _put(self, key: str, name: str | int, body: bytes) -> Novelty:
+        done = await self._run(self._put_once, [key], name, body, _OPEN_S)
+        return "new" if done == "new" else "same" if done == "same" else "other"
 
     async def _run(self, script: AsyncScript, keys: Sequence[str], *arguments: Any) -> str:
         """The reply of a guarded script."""

@@ -19,10 +19,10 @@ return redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'other'
 KEEP_CALL = f"""{GUARD}
 local kept = 'new'
 if redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3]) == 0 then
-  kept = redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'conflict'
+  kept = redis.call('HGET', KEYS[2], ARGV[2]) == ARGV[3] and 'same' or 'other'
 end
 redis.call('EXPIRE', KEYS[2], ARGV[4])
-if kept == 'conflict' then
+if kept == 'other' then
   redis.call('HSETNX', KEYS[3], 'conflict', ARGV[2])
   redis.call('EXPIRE', KEYS[3], ARGV[4])
 end
@@ -32,7 +32,8 @@ return {{kept, redis.call('HEXISTS', KEYS[3], 'outcome'), redis.call('HEXISTS', 
 # KEYS: group, closed, open groups   ARGV: group id, info, now, ttl.  Returns open | other | closed
 OPEN_GROUP = f"""{GUARD}
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'closed' end
-if redis.call('HSETNX', KEYS[2], 'info', ARGV[3]) == 0 and redis.call('HGET', KEYS[2], 'info') ~= ARGV[3] then return 'other' end
+redis.call('HSETNX', KEYS[2], 'info', ARGV[3])
+if redis.call('HGET', KEYS[2], 'info') ~= ARGV[3] then return 'other' end
 redis.call('ZADD', KEYS[4], 'NX', ARGV[4], ARGV[2])
 for _, key in ipairs({{KEYS[2], KEYS[4]}}) do redis.call('EXPIRE', key, ARGV[5]) end
 return 'open'

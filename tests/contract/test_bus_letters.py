@@ -135,7 +135,7 @@ async def test_what_a_stranger_puts_among_the_dead_letters_is_listed(bus: AnyBus
 
 
 @pytest.mark.parametrize("bus_address", ["embedded", "container"], indirect=True)
-async def test_a_subject_of_no_type_is_refused_to_its_sender(bus: AnyBus, run_id: str, bus_address: Address) -> None:
+async def test_a_stray_is_refused_to_its_sender_while_nobody_keeps_them(bus: AnyBus, run_id: str, bus_address: Address) -> None:
     client = await stranger(bus_address)
     for subject in (f"forge.v1.evt.run.dreamt.{run_id}.k", f"forge.v1.cmd.rollout.dreamt.{run_id}.k", "forge.v1.evt.call.x"):
         with pytest.raises(nats.js.errors.NoStreamResponseError):

@@ -211,7 +211,11 @@ async def test_a_call_after_its_attempt_was_settled_is_ignored_and_counted() -> 
         await made.until_quiet()
         await made.publish(more.records[2], more.records[2], WHOLE[1], *WHOLE[5:])
         await made.until_quiet()
-        assert made.workers[0].service.late_calls == 1
+        await made.publish(WHOLE[4], changed(WHOLE[4], reward=9.0))
+        await made.until_quiet()
+        assert made.workers[0].service.repeats == {
+            "late call.recorded": 1, "same call.recorded": 2, "same rollout.finished": 1, "other rollout.finished": 1,
+        }  # fmt: skip
         check_complete(made, 4)
 
 
