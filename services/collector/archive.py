@@ -7,13 +7,14 @@ other media of requests stand beside them in ``media/``, each named by the sha25
 
 from __future__ import annotations
 
-import gzip
 import os
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from isal import igzip
 
 FOLDER = "archive"
 """Of a run folder."""
@@ -72,7 +73,7 @@ class Segments:
         """
         if self._size >= self._segment_bytes:
             self._next()
-        member = gzip.compress(b"".join(line + b"\n" for line in lines), _LEVEL, mtime=0)
+        member = igzip.compress(b"".join(line + b"\n" for line in lines), _LEVEL, mtime=0)
         try:
             self._write(member)
         except OSError:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 DURABLE = "archive"
 KINDS = EVENTS
 """What is archived: all but commands."""
-CONCURRENCY = 16
+CONCURRENCY = 64
 """Messages that wait for one write, at most, of each stream."""
 EXPIRE_S = 30.0
 RETRY_S = 1.0

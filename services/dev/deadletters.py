@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.dev.attach import attached
+from services.dev.lines import plain
 from shared.bus import Bus, DeadLetter
 from shared.errors import ConfigError, Rejected
 
@@ -32,7 +33,7 @@ async def list_letters(root: Path, run_id: str, *, as_json: bool) -> int:
     if not letters and not as_json:
         _say(f"no dead letters in run {config.run.id}")
     for letter in letters:
-        _say(msgspec.json.encode(_facts(letter)).decode() if as_json else line(letter))
+        _say(msgspec.json.encode(_facts(letter)).decode() if as_json else plain(line(letter)))
     return 0
 
 
@@ -45,8 +46,8 @@ async def show(root: Path, run_id: str, number: int) -> int:
     async with attached(root, run_id) as (_, bus):
         [letter] = await _chosen(bus, [number])
     for name, value in (_facts(letter) | {"at": _clock(letter)}).items():
-        _say(f"{name:<9} {value}")
-    _say(body(letter.data))
+        _say(plain(f"{name:<9} {value}"))
+    _say(plain(body(letter.data)))
     return 0
 
 
@@ -103,7 +104,7 @@ async def _done(work: Callable[[DeadLetter], Awaitable[None]], letter: DeadLette
     except Rejected as e:
         _say(f"{letter.number}: not {what}: {e}")
         return False
-    _say(f"{letter.number}: {what}: {letter.subject}")
+    _say(plain(f"{letter.number}: {what}: {letter.subject}"))
     return True
 
 

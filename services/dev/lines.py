@@ -38,13 +38,18 @@ def describe_reply(reply: dict[str, Any]) -> str:
     return _short(" ".join(filter(None, [(said.content or "").strip(), *calls])))
 
 
+def plain(text: str) -> str:
+    """Text in which all is escaped that a terminal would act upon, but for line breaks."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def describe(tapped: Tapped) -> str:
     """A tapped message: time, type, key, and the fields that say something."""
     if tapped.message is None:
-        return f"{tapped.subject}  (not a message of ours, {len(tapped.data)} bytes)"
+        return plain(f"{tapped.subject}  (not a message of ours, {len(tapped.data)} bytes)")
     message = tapped.message
     clock = time.strftime("%H:%M:%S", time.localtime(message.at))
-    return f"{clock}  {tag_of(type(message)):<18} {message.key}  {_fields(message)}"
+    return plain(f"{clock}  {tag_of(type(message)):<18} {message.key}  {_fields(message)}")
 
 
 def as_json(tapped: Tapped) -> str:

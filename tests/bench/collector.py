@@ -44,23 +44,29 @@ class Bench:
         return Figures(
             calls_per_s_2k=await self._best_calls_per_s(_SMALL, 2000),
             calls_per_s_40k=await self._best_calls_per_s(_LARGE, 40_000),
+            calls_per_s_2k_archived=await self._best_calls_per_s(_SMALL, 2000, archive=True),
+            calls_per_s_40k_archived=await self._best_calls_per_s(_LARGE, 40_000, archive=True),
             calls_per_s_2k_10x=await self._best_calls_per_s(10 * _SMALL, 2000),
             calls_per_s_40k_10x=await self._best_calls_per_s(10 * _LARGE, 40_000),
+            calls_per_s_2k_archived_10x=await self._best_calls_per_s(10 * _SMALL, 2000, archive=True),
+            calls_per_s_40k_archived_10x=await self._best_calls_per_s(10 * _LARGE, 40_000, archive=True),
             bytes_per_open_rollout=await self._bytes_per_rollout(2000),
             bytes_per_open_rollout_10x=await self._bytes_per_rollout(20_000),
             assemble_ms_200_calls=min([await self._assemble_ms(1) for _ in range(self._rounds)]),
             assemble_ms_200_calls_10x=min([await self._assemble_ms(10) for _ in range(self._rounds)]),
         )
 
-    async def _best_calls_per_s(self, rollouts: int, size: int) -> float:
-        return max([await self._calls_per_s(rollouts, size) for _ in range(self._rounds)])
+    async def _best_calls_per_s(self, rollouts: int, size: int, *, archive: bool = False) -> float:
+        return max([await self._calls_per_s(rollouts, size, archive) for _ in range(self._rounds)])
 
-    async def _calls_per_s(self, rollouts: int, size: int) -> float:
-        run = self._collectors.new_run()
+    async def _calls_per_s(self, rollouts: int, size: int, archive: bool) -> float:
+        run = self._collectors.new_run(archive=archive)
         await run.publish(record for n in range(rollouts) for record in record_of(run.id, n, CALLS, size))
         found = await run.drain(rollouts * CALLS)
         await run.forget()
-        _say(f"{rollouts * CALLS} calls of {size} bytes: {found.calls_per_s:.0f} a second, {found.cpu_ms:.3f} ms of CPU each")
+        how = "kept and archived" if archive else "kept"
+        each = f"{found.calls_per_s:.0f} a second, {found.cpu_ms:.3f} ms of CPU each"
+        _say(f"{rollouts * CALLS} calls of {size} bytes {how}: {each}")
         return round(found.calls_per_s, 1)
 
     async def _bytes_per_rollout(self, size: int) -> float:

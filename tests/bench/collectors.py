@@ -17,6 +17,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from services.app import ready_file, run_folder
+from services.collector.archiver import DURABLE
 from shared.bus.nats import NatsBus, connect_nats
 from shared.bus.streams import CALLS
 from shared.config import BusConfig, CollectorConfig, Config, RunConfig, StoreConfig
@@ -63,13 +64,13 @@ class Collectors:
         stack.push_async_callback(client.aclose)
         return cls(folder, broker, store, bus, watcher.jetstream(), client)
 
-    def new_run(self) -> Run:
-        """A run whose collector is not started yet."""
+    def new_run(self, *, archive: bool = False) -> Run:
+        """A run whose collector is not started yet, and with or without an archive."""
         config = Config(
             run=RunConfig(id=new_run_id(), root=str(self.folder)),
             bus=BusConfig(url=self.broker.address.url),
             store=StoreConfig(url=self.store.address.url),
-            collector=CollectorConfig(max_row_tokens=_LONGEST_ROW, archive=False),
+            collector=CollectorConfig(max_row_tokens=_LONGEST_ROW, archive=archive),
         )
         return Run(self, config)
 
@@ -149,15 +150,20 @@ class Run:
             yield collector.pid
 
     async def _until_kept(self, calls: int) -> tuple[float, int]:
-        """Waits until the collector has kept so many calls; returns when that was (seconds), and how many they were."""
+        """Waits until the collector has kept so many calls; returns when that was (seconds), and how many they were. One
+        that is to be archived, too, is half kept by each."""
         async with asyncio.timeout(_PATIENCE_S):
             while (kept := await self._kept()) < calls:  # noqa: ASYNC110 - another process does it
                 await asyncio.sleep(_POLL_S)
         return time.perf_counter(), kept
 
     async def _kept(self) -> int:
+        consumers = ["collector-calls", *([DURABLE] if self._config.collector.archive else [])]
+        return sum([await self._kept_by(name) for name in consumers]) // len(consumers)
+
+    async def _kept_by(self, consumer: str) -> int:
         try:
-            info = await self._world.js.consumer_info(CALLS.name, f"collector-calls-{self.id}")
+            info = await self._world.js.consumer_info(CALLS.name, f"{consumer}-{self.id}")
         except NotFoundError:
             return 0
         delivered = info.delivered.consumer_seq if info.delivered else 0

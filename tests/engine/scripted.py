@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from tests.engine import bytes_tokenizer as tokenizer
 from tests.engine.replies import Reply
@@ -65,7 +66,7 @@ class ScriptedEngine:
             await self._runner.cleanup()
 
     def _app(self) -> web.Application:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[_readable])
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/chat/completions/render", self._render)
         app.router.add_post("/v1/completions", self._completions)
@@ -208,6 +209,15 @@ class ScriptedEngine:
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response()
+
+
+@web.middleware
+async def _readable(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """As vLLM, which reads a request before all else: one that cannot be read is its sender's fault."""
+    try:
+        return await handler(request)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
+        return _error(400, f"the request cannot be read: {type(e).__name__}: {e}")
 
 
 def _messages(body: Json) -> list[Json]:

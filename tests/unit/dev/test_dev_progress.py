@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from services.dev.lines import as_json, describe
+from services.dev.lines import as_json, describe, plain
 from services.dev.progress import Progress
 from services.dev.view import View, sparkline
 from shared.bus import Tapped
@@ -84,3 +84,8 @@ def test_a_tapped_message_is_one_line_and_json_keeps_its_subject() -> None:
     assert "reward=1.0" in describe(tapped)
     assert '"subject":"forge.v1.evt.rollout.finished.run.r1"' in as_json(tapped)
     assert "not a message" in describe(Tapped("x.y", None, b"?"))
+
+
+def test_what_a_stranger_publishes_does_not_command_the_terminal() -> None:
+    assert describe(Tapped("x.\x1b[2J\x0b\x85ж", None, b"?")).startswith(r"x.\x1b[2J\x0b\x85ж  ")
+    assert plain("one\nline\r") == "one\nline\\r"
