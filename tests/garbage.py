@@ -68,6 +68,12 @@ def everything(run_id: str) -> Iterator[tuple[str, str, bytes]]:
             yield f"{kind.__name__}: {fault}", subject, body
 
 
+def strays(run_id: str) -> list[str]:
+    """Subjects that no type has: of a run, and such as no message of ours could have."""
+    kinds = (f"evt.run.dreamt.{run_id}.k", f"cmd.rollout.dreamt.{run_id}.k", f"evt.call.recorded.{run_id}.k.more")
+    return [f"forge.v1.{tokens}" for tokens in (*kinds, run_id, f"evt.{run_id}", f"a.b.c.{run_id}", f"{run_id}.\x0bx\x0c")]
+
+
 def _spoilt(fields: dict[str, msgspec.Raw]) -> Iterator[tuple[str, bytes]]:
     """A body with one thing wrong in it: a field of a wrong type or beyond its bounds, or one too few."""
     texts = {name: bytes(raw).decode() for name, raw in fields.items()}

@@ -79,8 +79,8 @@ class Handling:
                 await self._keep_part(session, "outcome", message)
                 if isinstance(message, RolloutFailed) and message.final:
                     await self._assembly.end_rollout(message.group_id, message.rollout_id, message.attempt)
-        if await self._settling.settle(message):
-            await self.closing.close_if_ready(message.group_id)
+        if group := await self._settling.settle(session):
+            await self.closing.close_if_ready(group)
 
     async def _keep_call(self, session: str, call: CallRecorded) -> bool:
         """Whether its attempt may be complete by it; most calls come long before the outcome."""

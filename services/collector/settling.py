@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from services.collector.assemble import missing
-from services.collector.attempt import Settled, conclude, too_late
+from services.collector.attempt import Outcome, Settled, conclude, too_late
 from shared.bus import Bus
 from shared.config import CollectorConfig
 from shared.errors import StoreWiped
@@ -16,13 +16,11 @@ from shared.events import (
     CallRecorded,
     RolloutFailed,
     RolloutFinished,
-    RolloutMessage,
     RolloutTimedOut,
     SessionSealed,
     TrajectoryAssembled,
     TrajectoryDiscarded,
 )
-from shared.ids import session_id
 from shared.store.assembly import Assembly
 
 log = logging.getLogger(__name__)
@@ -40,38 +38,40 @@ class Settling:
         self._bus = bus
         self._assembly = assembly
 
-    async def settle(self, about: RolloutMessage) -> bool:
-        """Settles the attempt that a message is about if all of it is there; whether it is settled, now or before."""
-        session = session_id(about.rollout_id, about.attempt)
-        if not await self._is_complete(session):
-            return False
+    async def settle(self, session: str) -> str | None:
+        """Settles the attempt of a session if all of it is there. The group in which it is settled, now or before: that which
+        its outcome names, whatever its calls say."""
+        about = await self._ended(session)
+        if about is None:
+            return None
         if await self._assembly.is_settled(about.group_id, about.rollout_id, about.attempt):
-            return True
+            return about.group_id
         began = time.perf_counter()
         settled = await self._conclude(session)
         log.info("attempt %s: %s, %.1f ms", session, settled.outcome, (time.perf_counter() - began) * 1e3)
         if not await self._assembly.is_closed(about.group_id) and await self._note(about, session, settled):
-            return True
+            return about.group_id
         log.warning("attempt %s is complete only after its group %s was closed", session, about.group_id)
         await self._bus.publish(_told(about, too_late(settled)))
-        return False
+        return None
 
-    async def _note(self, about: RolloutMessage, session: str, settled: Settled) -> bool:
+    async def _note(self, about: Outcome, session: str, settled: Settled) -> bool:
         """False if the group was closed at the last moment."""
         # Published before it is noted: a kill in between repeats it under the same id, but it is never left out.
         await self._bus.publish(_told(about, settled))
         body = msgspec.json.encode(settled)
         return await self._assembly.settle(about.group_id, session, about.rollout_id, about.attempt, body)
 
-    async def _is_complete(self, session: str) -> bool:
-        """Asked after every call, hence without loading the calls."""
+    async def _ended(self, session: str) -> Outcome | None:
+        """The outcome of an attempt of which all is there. Asked after every call, hence without loading the calls."""
         sealed, outcome = await self._assembly.ends(session)
         if outcome is None:
-            return False
+            return None
+        ended = _outcomes.decode(outcome)
         if sealed is None:
-            ended = _outcomes.decode(outcome)
-            return isinstance(ended, RolloutFailed) and not ended.sealed
-        return not missing(_sealings.decode(sealed), await self._assembly.call_numbers(session))
+            return ended if isinstance(ended, RolloutFailed) and not ended.sealed else None
+        absent = missing(_sealings.decode(sealed), await self._assembly.call_numbers(session))
+        return None if absent else ended
 
     async def _conclude(self, session: str) -> Settled:
         parts = await self._assembly.load(session)
@@ -82,7 +82,7 @@ class Settling:
         return conclude(_outcomes.decode(parts.outcome), sealed, records, parts.conflict, self._config)
 
 
-def _told(about: RolloutMessage, settled: Settled) -> TrajectoryAssembled | TrajectoryDiscarded:
+def _told(about: Outcome, settled: Settled) -> TrajectoryAssembled | TrajectoryDiscarded:
     made = settled.trajectory
     if made is None:
         return TrajectoryDiscarded(

@@ -27,7 +27,7 @@ from shared.events import (
 from shared.subjects import matches, subject_of
 from tests.e2e.stacks import LiveStack, live_stack, openforge, write_config
 from tests.e2e.test_stack_rollouts import GROUPS, SIZE, closed, start_groups, watch, write_task
-from tests.garbage import everything
+from tests.garbage import everything, strays
 from tests.waiting import eventually, until
 
 COUNT = 300
@@ -59,11 +59,12 @@ async def test_a_stack_that_garbage_is_thrown_at(tmp_path: Path) -> None:
 
 
 def garbage(run_id: str) -> list[tuple[str, bytes]]:
-    """Subjects and bodies: some of everything that is bad, and one for each subject that is too large for our own kind."""
+    """Subjects and bodies: some of everything that is bad, one on each subject of no type, some that are too large."""
     bad = [(subject, body) for _, subject, body in everything(run_id)]
     chosen = random.Random(7).sample(bad, COUNT)
     large = {subject.rpartition(".")[0]: subject for subject, _ in bad}
-    return chosen + [(subject, b"x" * LARGE) for subject in list(large.values())[::8]]
+    unknown = [(subject, b"{}") for subject in strays(run_id)]
+    return chosen + unknown + [(subject, b"x" * LARGE) for subject in list(large.values())[::8]]
 
 
 async def throw(client: Client, messages: Iterable[tuple[str, bytes]]) -> Counter[str]:

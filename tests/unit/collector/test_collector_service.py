@@ -274,3 +274,13 @@ async def test_a_rollout_that_says_otherwise_of_its_group_is_refused_and_the_gro
         await made.publish(*PAIR)
         await made.until_quiet()
         assert len(made.broker.dead) == 2
+
+
+async def test_an_attempt_is_of_the_group_that_its_outcome_names_whatever_a_call_says() -> None:
+    call, rest = changed(PAIR[1], group_id="another"), [m for m in PAIR if m is not PAIR[1]]
+    async with world() as made:
+        await made.publish(*rest)
+        await made.until_quiet()
+        await made.publish(call)
+        await made.until_quiet()
+        check_complete(made, 2)
