@@ -17,21 +17,6 @@ PULL_S=20
 say() { echo "docker-engine: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# unpack TARGET STATUS PACKAGE...: unpacks packages with all that they depend on and STATUS, a dpkg database, does not list.
-unpack() {
-  local target=$1 status=$2 debs deb
-  shift 2
-  [ -n "${UPDATED:-}" ] || apt-get -qq update
-  UPDATED=yes
-  debs=$(mktemp -d "$DIR/debs.XXXX")
-  mkdir -p "$debs/partial" "$target"
-  # The host's cache of package lists would otherwise remember the other database.
-  apt-get -qq -y -o Dir::State::status="$status" -o Dir::Cache::archives="$debs" -o Dir::Cache::pkgcache= \
-    -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root -o DPkg::Lock::Timeout=120 --no-install-recommends --download-only install "$@" >/dev/null
-  for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$target"; done
-  rm -r "$debs"
-}
-
 # Debian's engine, and whatever this machine lacks of what it needs, under DIR/engine.
 engine_files() {
   [ -e "$ENGINE/.done" ] && return
@@ -96,6 +81,8 @@ make_redis_image() {
 [ $# = 1 ] || die "usage: scripts/docker-engine.sh DIR"
 DIR=$(realpath -m "$1")
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=debian.sh
+. "$HERE/debian.sh"
 ENGINE=$DIR/engine
 mkdir -p "$DIR"
 

@@ -70,6 +70,7 @@ class KubernetesConfig(Section, frozen=True, kw_only=True):
         runtime_class: for sandboxed runtimes (gVisor, Kata).
         proxy_url: where pods reach the proxy; empty takes `proxy.host` and `proxy.port`.
         uid: user and group id of pods whose task names no user.
+        unschedulable_s: seconds for which the cluster may find no node for a pod; an autoscaler needs minutes.
     """
 
     kubeconfig: str = ""
@@ -84,3 +85,4 @@ class KubernetesConfig(Section, frozen=True, kw_only=True):
     runtime_class: str = ""
     proxy_url: str = ""
     uid: Count = 65534
+    unschedulable_s: Positive = 240.0

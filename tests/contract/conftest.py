@@ -21,8 +21,11 @@ from shared.config import BusConfig
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
 from tests.contract.store_kit import address, assembly, client, sessions
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
+from tests.kube.fixtures import admin, cluster, fake_nodes, make_backend, namespace, real_node
 
-__all__ = ["address", "assembly", "client", "sessions"]
+__all__ = [
+    "address", "admin", "assembly", "client", "cluster", "fake_nodes", "make_backend", "namespace", "real_node", "sessions",
+]  # fmt: skip
 
 REPO = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((REPO / "docker-compose.yml").read_text())["services"]

@@ -19,6 +19,11 @@ from shared.errors import ForgeError
 
 Stage = Literal["schedule", "pull", "boot", "run", "ended"]
 
+OUTPUT_BYTES = 1 << 20
+"""Of a command's output that are kept."""
+LOG_BYTES = 4 << 20
+"""Of a sandbox's logs that are given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:

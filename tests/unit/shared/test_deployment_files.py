@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
+from services.orchestrator.backends.kubernetes.backend import NEEDED
+
 VARIABLE = re.compile(r"\$[({](\w+)(?::\?[^})]*)?[)}]")
 REPO = Path(__file__).resolve().parents[3]
-BASE = REPO / "k8s" / "base"
+BASE, SANDBOXES = REPO / "k8s" / "base", REPO / "k8s" / "sandboxes"
 COMPOSE = yaml.safe_load((REPO / "docker-compose.yml").read_text())
 
 
@@ -20,10 +23,27 @@ def containers(file: str) -> list[dict[str, Any]]:
     return [c for d in documents if d["kind"] == "StatefulSet" for c in d["spec"]["template"]["spec"]["containers"]]
 
 
-def test_kustomize_finds_every_file_and_leaves_none_out() -> None:
-    kustomization = yaml.safe_load((BASE / "kustomization.yaml").read_text())
-    named = {*kustomization["resources"], *(f for g in kustomization["configMapGenerator"] for f in g["files"])}
-    assert named == {f.name for f in BASE.iterdir()} - {"kustomization.yaml"}
+@pytest.mark.parametrize("folder", [BASE, SANDBOXES], ids=lambda f: f.name)
+def test_kustomize_finds_every_file_and_leaves_none_out(folder: Path) -> None:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    named = {*kustomization["resources"], *(f for g in kustomization.get("configMapGenerator", []) for f in g["files"])}
+    assert named == {f.name for f in folder.iterdir()} - {"kustomization.yaml"}
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.37"])
+def test_the_place_of_rollouts_is_valid_by_the_oldest_and_the_newest_schema(version: str) -> None:
+    for file in SANDBOXES.glob("[!k]*.yaml"):
+        for document in yaml.safe_load_all(file.read_text()):
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_orchestrator_may_do_what_it_asks_for_and_no_more() -> None:
+    role, _ = yaml.safe_load_all((SANDBOXES / "rights.yaml").read_text())
+    granted = {
+        (verb, resource.removeprefix("pods").removeprefix("/"))
+        for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    }  # fmt: skip
+    assert granted == set(NEEDED)
 
 
 @pytest.mark.parametrize("name", ["nats", "redis"])

@@ -1,0 +1,188 @@
+"""The port of sandboxes over a Kubernetes cluster: a pod is a sandbox, and the cluster remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import posixpath
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from services.orchestrator.backends.kubernetes.api import Api, Missing, Other, Taken, configure
+from services.orchestrator.backends.kubernetes.commands import Commands
+from services.orchestrator.backends.kubernetes.podnames import RUN, label_value, pod_name
+from services.orchestrator.backends.kubernetes.pods import Pod
+from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, MAIN, Place, pod
+from services.orchestrator.backends.kubernetes.podstate import seen, session_of
+from services.orchestrator.backends.kubernetes.watching import _now, watch
+from services.orchestrator.backends.port import LOG_BYTES, OUTPUT_BYTES, Box, Ran, Seen
+from services.orchestrator.backends.tars import pack, unpack
+from shared.errors import SandboxError
+
+NEEDED = (
+    *((verb, "") for verb in ("create", "get", "list", "watch", "patch", "delete")),
+    ("get", "log"),
+    ("get", "exec"),
+    ("create", "exec"),
+)
+"""What the orchestrator has to be allowed to do with pods of its namespace: verb and subresource."""
+COPY_S = 600.0
+COPY_BYTES = 4 << 30
+"""What an agent may have copied out at most."""
+_INTO = 'mkdir -p "$1" && head -c "$2" | tar -xf - -C "$1"'
+_OUT_OF = 'tar -cf - -C "$1" "$2"'
+
+Runner = Callable[[Box], Mapping[str, str]]
+"""Environment that the runner of a box is started with."""
+
+
+class _Capped:
+    """Takes output into a file, up to a size."""
+
+    def __init__(self, limit: int, file: IO[bytes]) -> None:
+        self.file = file
+        self._left = limit
+
+    def __call__(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            raise SandboxError("that is more than is copied out of a sandbox")
+        self.file.write(data)
+
+
+class KubernetesBackend:
+    """Pods of one run.
+
+    Args:
+        place: what they have in common.
+        runner: what the runner of a box finds in its environment.
+    """
+
+    kind = "kubernetes"
+
+    def __init__(self, place: Place, runner: Runner) -> None:
+        self._place, self._settings, self._runner = place, place.settings, runner
+        self._selector = f"{RUN}={label_value(place.run)}"
+        self._uids: dict[str, str] = {}  # of pods that may be removed, by session
+
+    async def open(self) -> None:
+        """See `Backend.open`."""
+        configuration = await configure(self._settings)
+        self._api = Api(configuration, self._settings.namespace)
+        self._commands = Commands(configuration, self._settings.namespace)
+        allowed = await asyncio.gather(*(self._api.may(*right) for right in NEEDED))
+        missing = [f"{verb} pods/{sub}".rstrip("/") for (verb, sub), ok in zip(NEEDED, allowed, strict=True) if not ok]
+        if missing:
+            raise SandboxError(
+                f"in the namespace {self._settings.namespace} the cluster does not allow: {', '.join(missing)}; "
+                "docs/kubernetes.md has a role with all that is needed"
+            )
+
+    async def start(self, box: Box) -> None:
+        """See `Backend.start`."""
+        try:
+            made = await self._api.create(pod(box, self._place, self._runner(box)))
+        except Taken:  # perhaps by a request of ours that was never answered
+            made = await self._api.read(self._name(box.name))
+            if not self._ours(made, box.name):
+                text = f"there is a pod {made.metadata.name} in {self._settings.namespace} that is not of this run"
+                raise SandboxError(f"{text}; remove it, or take another namespace") from None
+        self._note(made)
+
+    async def present(self) -> list[Seen]:
+        """See `Backend.present`."""
+        found, _ = await self._api.list(self._selector)
+        for each in found:
+            self._note(each)
+        return [seen(each, _now(), self._settings.unschedulable_s) for each in found if session_of(each)]
+
+    def watch(self) -> AsyncIterator[Seen]:
+        """See `Backend.watch`."""
+        return watch(self._api, self._selector, self._settings.unschedulable_s, self._note)
+
+    async def end(self, name: str, grace_s: float) -> None:
+        """See `Backend.end`. By its deadline: a pod that is deleted would take logs and status with it. What its runner does
+        not end in its own grace is killed after the pod's, `GRACE_S`, whatever `grace_s` is."""
+        found = await self._find(name)
+        if found is None or seen(found, _now(), self._settings.unschedulable_s).stage == "ended":
+            return
+        if not found.spec.node_name:
+            await self._delete(name, 0, found.metadata.uid)
+            return
+        with contextlib.suppress(Missing, Other):
+            await self._api.hasten(self._name(name), END_NOW_S, found.metadata.uid)
+
+    async def remove(self, name: str) -> None:
+        """See `Backend.remove`."""
+        uid = self._uids.pop(name, "")
+        if not uid and (found := await self._find(name)):
+            uid = found.metadata.uid
+        if uid:
+            await self._delete(name, 0, uid)
+
+    async def logs(self, name: str) -> bytes:
+        """See `Backend.logs`."""
+        return await self._api.log(self._name(name), MAIN, LOG_BYTES)
+
+    async def copy_in(self, name: str, source: Path, target: str) -> None:
+        """See `Backend.copy_in`. The image needs `tar`."""
+        with tempfile.TemporaryFile() as file:
+            await asyncio.to_thread(pack, source, file)
+            size = file.tell()
+            file.seek(0)
+            await self._shell(name, [_INTO, "sh", target, str(size)], _Capped(OUTPUT_BYTES, io.BytesIO()), file)
+
+    async def copy_out(self, name: str, source: str, target: Path) -> None:
+        """See `Backend.copy_out`. The image needs `tar`."""
+        folder, base = posixpath.split(posixpath.normpath(source))
+        with tempfile.TemporaryFile() as file:
+            await self._shell(name, [_OUT_OF, "sh", folder or "/", base], _Capped(COPY_BYTES, file))
+            file.seek(0)
+            await asyncio.to_thread(unpack, file, target)
+
+    async def run(self, name: str, argv: list[str], timeout_s: float) -> Ran:
+        """See `Backend.run`."""
+        output = bytearray()
+
+        def keep(data: bytes) -> None:
+            output.extend(data[: OUTPUT_BYTES - len(output)])
+
+        code = await self._commands.run(self._name(name), argv, timeout_s, keep, keep)
+        return Ran(code, bytes(output))
+
+    async def _shell(self, name: str, script: list[str], out: _Capped, source: IO[bytes] | None = None) -> None:
+        said = _Capped(OUTPUT_BYTES, io.BytesIO())
+        code = await self._commands.run(self._name(name), ["/bin/sh", "-c", *script], COPY_S, out, said, source)
+        if code:
+            said.file.seek(0)
+            text = said.file.read()[-400:].decode(errors="replace").strip()
+            raise SandboxError(f"copying ended with exit code {code}: {text}")
+
+    async def close(self) -> None:
+        """See `Backend.close`."""
+        await self._api.close()
+        await self._commands.close()
+
+    async def _find(self, name: str) -> Pod | None:
+        try:
+            found = await self._api.read(self._name(name))
+        except Missing:
+            return None
+        return found if self._ours(found, name) else None
+
+    async def _delete(self, name: str, grace_s: int, uid: str) -> None:
+        with contextlib.suppress(Missing, Other):
+            await self._api.delete(self._name(name), grace_s, uid)
+
+    def _name(self, session: str) -> str:
+        return pod_name(self._place.run, session)
+
+    def _ours(self, found: Pod, name: str) -> bool:
+        return session_of(found) == name and found.metadata.labels.get(RUN) == label_value(self._place.run)
+
+    def _note(self, found: Pod) -> None:
+        if session := session_of(found):
+            self._uids[session] = found.metadata.uid
