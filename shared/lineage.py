@@ -18,7 +18,7 @@ _ID_BYTES = 4
 _BLOCK = 256 * _ID_BYTES
 
 
-class Mark(NamedTuple):
+class _Mark(NamedTuple):
     """How far a sequence was hashed: the running hash of its whole blocks, and its digest after each of them."""
 
     state: blake2b
@@ -29,16 +29,16 @@ class Mark(NamedTuple):
         """Bytes of the whole blocks."""
         return (len(self.digests) - 1) * _BLOCK
 
-    def after(self, data: bytes | memoryview) -> Mark:
+    def after(self, data: bytes | memoryview) -> _Mark:
         """The mark of a sequence that begins with these blocks."""
         state, digests, view = self.state.copy(), list(self.digests), memoryview(data)
         for at in range(self.end + _BLOCK, len(data) + 1, _BLOCK):
             state.update(view[at - _BLOCK : at])
             digests.append(state.digest())
-        return Mark(state, tuple(digests))
+        return _Mark(state, tuple(digests))
 
 
-_NOTHING = Mark(digester(), (digester().digest(),))
+_NOTHING = _Mark(digester(), (digester().digest(),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +58,29 @@ class Lineage:
 
     def __init__(self) -> None:
         self._ends: defaultdict[bytes, dict[int, dict[bytes, int]]] = defaultdict(dict)
-        self._marks: dict[int, Mark] = {}
+        self._marks: dict[int, _Mark] = {}
 
-    def add(self, seq: int, full: bytes, parent: int | None = None, mark: Mark | None = None) -> None:
+    def add(self, seq: int, full: bytes, parent: int | None = None) -> None:
         """Makes ``full(seq)`` known. Of two calls with equal ids the later one counts.
 
         Args:
             seq: its number.
             full: its prompt and completion.
             parent: number of a call that is known to be a prefix of it; only what follows is hashed then.
-            mark: of its prompt, where that was looked up; the same holds.
         """
-        mark = (mark or self._marks.get(parent or 0, _NOTHING)).after(full)
+        mark = self._marks.get(parent or 0, _NOTHING).after(full)
         self._marks[seq] = mark
         tails = self._ends[mark.digests[-1]].setdefault(len(full) - mark.end, {})
         tails[full[mark.end :]] = max(seq, tails.get(full[mark.end :], 0))
 
     def parent(self, prompt: bytes | memoryview, begins_with: int | None = None) -> Parent | None:
-        """The longest known call that is a strict prefix of `prompt`. Arguments as for `look_up`."""
-        return self.look_up(prompt, begins_with)[0]
-
-    def look_up(self, prompt: bytes | memoryview, begins_with: int | None = None) -> tuple[Parent | None, Mark]:
-        """The longest known call that is a strict prefix of `prompt`, and how far that was hashed for it.
+        """The longest known call that is a strict prefix of `prompt`.
 
         Args:
             prompt: of a call.
             begins_with: number of a call that is known to be a prefix of it, if any is; only what follows is hashed then.
         """
-        mark = self._marks.get(begins_with or 0, _NOTHING).after(prompt)
-        return self._longest(prompt, mark.digests), mark
+        return self._longest(prompt, self._marks.get(begins_with or 0, _NOTHING).after(prompt).digests)
 
     def _longest(self, prompt: bytes | memoryview, digests: Sequence[bytes]) -> Parent | None:
         for block in range(len(digests) - 1, -1, -1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -74,15 +73,13 @@ _PROMPT = b'"prompt_token_ids":['  # in a string of JSON, its quotes would be es
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
-@dataclass(slots=True)
-class _Tool:
+class _Tool(msgspec.Struct):
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = []
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """A reply of the engine, as far as it has come.
 
     Attributes:
@@ -95,16 +92,16 @@ class Answer:
     """
 
     prompt: bytes = b""
-    completion: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+    completion: list[int] = []
+    logprobs: list[float] = []
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     closing: int = 0
     _cached: int = 0
     _told: _Usage | None = None
-    _content: list[str] = field(default_factory=list)
-    _reasoning: list[str] = field(default_factory=list)
-    _tools: dict[int, _Tool] = field(default_factory=dict)
+    _content: list[str] = []
+    _reasoning: list[str] = []
+    _tools: dict[int, _Tool] = {}
 
     def add(self, events: Sequence[bytes]) -> list[Delta]:
         """Takes in the JSON of some events; gives what they add to the reply.

@@ -6,24 +6,28 @@ It is a cache. All of it can be rebuilt from the records, so that any proxy can 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
+from operator import eq
 
 import msgspec
 import orjson
 
 from services.proxy import paths as message_paths
 from shared.events import CallRecorded
-from shared.lineage import Lineage, Mark
+from shared.lineage import Lineage, Parent
 from shared.packing import digester, unpack_ids
 
 KNOWN_SESSIONS = 4096
 KNOWN_BYTES = 256 * 1024 * 1024
 """What is kept in memory; the sessions used last stay."""
+_COMMA = ord(",")
 _CALL_BYTES = 1500  # of a call beside its ids, roughly
 _MESSAGE_BYTES = 200  # of a message beside its text
 _LONGEST_MESSAGE = 256 * 1024
-"""Bytes of the longest message whose digest is kept: a longer one is mostly an image, whose text would crowd out sessions."""
+"""Bytes of the longest message that is kept: a longer one is mostly an image, which would crowd out sessions."""
 
 
 def ids_json(ids: bytes) -> bytes:
@@ -31,8 +35,7 @@ def ids_json(ids: bytes) -> bytes:
     return orjson.dumps(unpack_ids(ids))[1:-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A recorded call.
 
     Attributes:
@@ -73,7 +76,6 @@ class Session:
         counted: how many of them a `Book` knows of.
     """
 
-    lineage: Lineage = field(default_factory=Lineage)
     calls: dict[int, Known] = field(default_factory=dict)
     paths: dict[bytes, int] = field(default_factory=dict)
     ends: dict[int, bytes] = field(default_factory=dict)
@@ -82,7 +84,9 @@ class Session:
     replayed: int = 0
     size: int = 0
     counted: int = 0
-    _digests: dict[bytes, bytes] = field(default_factory=dict)
+    _walked: dict[bytes, tuple[list[msgspec.Raw], list[bytes]]] = field(default_factory=dict)
+    _lineage: Lineage = field(default_factory=Lineage)
+    _unfiled: list[Known] = field(default_factory=list)  # in the lineage; most sessions never look anything up there
     _through: int = 0
     _beyond: set[int] = field(default_factory=set)
 
@@ -97,18 +101,36 @@ class Session:
         """Whether there are calls with lower numbers that this proxy has not heard of."""
         return self._through < before - 1
 
-    def add(self, call: Known, path: bytes, mark: Mark | None = None) -> None:
-        """Makes a recorded call known; `mark` as for `Lineage.add`."""
+    def add(self, call: Known, path: bytes) -> None:
+        """Makes a recorded call known."""
         self.calls[call.seq] = call
         self.ends[call.seq] = path
         self.nodes.add(path)
         self.paths[path] = max(call.seq, self.paths.get(path, 0))
-        self.lineage.add(call.seq, self.full(call.seq), call.parent, mark)
+        self._unfiled.append(call)
         self.size += len(call.ids) + len(call.json) + _CALL_BYTES
+
+    def parent(self, prompt: bytes) -> Parent | None:
+        """The longest known call whose prompt and completion are a strict prefix of some packed ids."""
+        for call in self._unfiled:
+            self._lineage.add(call.seq, self.full(call.seq), call.parent)
+        self._unfiled.clear()
+        return self._lineage.parent(prompt)
 
     def full(self, seq: int) -> bytes:
         """Prompt and completion of a call as packed ids."""
         return b"".join(c.ids for c in self._chain(seq))
+
+    def end(self, seq: int, json: bytes) -> int:
+        """Where the prompt and completion of a call end at the beginning of a longer JSON array without blanks, the comma
+        included; 0 where it does not begin with them. Without blanks, equal ids are equal text."""
+        at = 1
+        for call in self._chain(seq):
+            if call.json:
+                if not json.startswith(call.json, at) or json[at + len(call.json)] != _COMMA:
+                    return 0
+                at += len(call.json) + 1
+        return at
 
     def full_json(self, seq: int) -> bytes:
         """Prompt and completion of a call as the inside of a JSON array."""
@@ -118,17 +140,24 @@ class Session:
         """A copy of the running hash over a call's ids, to go on from; over nothing for None."""
         return digester() if seq is None else self.calls[seq].digest.copy()
 
-    def message_digest(self, raw: msgspec.Raw) -> bytes:
-        """As `paths.message_digest`, which costs as much as all else where conversations are long; a harness sends each message
-        again and again."""
-        text = bytes(raw)
-        if (found := self._digests.get(text)) is not None:
-            return found
-        found = message_paths.message_digest(raw)
-        if len(text) <= _LONGEST_MESSAGE:
-            self._digests[text] = found
-            self.size += len(text) + _MESSAGE_BYTES
-        return found
+    def walk(self, start: bytes, messages: Sequence[msgspec.Raw]) -> list[bytes]:
+        """The message path after each of some messages, from the path `start` on.
+
+        To digest messages costs as much as all else where conversations are long, and a harness sends them again and again:
+        those with which the last conversation from there began are only compared.
+
+        Raises:
+            Refused: 400, one is nested too deeply.
+        """
+        known, path = self._walked.setdefault(start, ([], []))
+        same = sum(takewhile(bool, map(eq, known, messages)))
+        added, gone = messages[same:], known[same:]
+        nodes = path[:same]
+        nodes += message_paths.nodes(nodes[-1] if nodes else start, map(message_paths.message_digest, added))
+        known[same:] = [raw.copy() for raw in takewhile(_is_short, added)]  # a copy does not keep all of its request
+        path[same:] = nodes[same:]
+        self.size += _size(known[same:]) - _size(gone)
+        return nodes
 
     def learn(self, record: CallRecorded) -> None:
         """Takes in the record of another proxy; doing it again changes nothing."""
@@ -150,7 +179,7 @@ class Session:
         self.add(known, bytes.fromhex(record.path))
         start = bytes.fromhex(record.start)
         before = start if record.messages_from is None else self.ends.get(record.messages_from, start)
-        self.nodes.update(message_paths.nodes(before, map(self.message_digest, record.messages)), (start,))
+        self.nodes.update(message_paths.nodes(before, map(message_paths.message_digest, record.messages)), (start,))
 
     def _chain(self, seq: int) -> list[Known]:
         chain: list[Known] = []
@@ -159,6 +188,14 @@ class Session:
             chain.append(self.calls[at])
             at = chain[-1].parent
         return chain[::-1]
+
+
+def _is_short(raw: msgspec.Raw) -> bool:
+    return memoryview(raw).nbytes <= _LONGEST_MESSAGE
+
+
+def _size(messages: Sequence[msgspec.Raw]) -> int:
+    return sum([memoryview(raw).nbytes + _MESSAGE_BYTES for raw in messages])
 
 
 class Book:
@@ -171,7 +208,8 @@ class Book:
 
     def session(self, session_id: str) -> Session:
         """A session; one that was put out, or never seen, is empty."""
-        session = self._sessions.setdefault(session_id, Session())
+        if (session := self._sessions.get(session_id)) is None:
+            session = self._sessions[session_id] = Session()
         self._sessions.move_to_end(session_id)
         return session
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -22,8 +21,7 @@ log = logging.getLogger(__name__)
 _TEMPLATE = ("chat_template_kwargs", "chat_template")
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """What is sent, and where it comes from.
 
     Attributes:
@@ -79,7 +77,7 @@ class Prompts:
             Refused: the engine cannot be reached.
         """
         start = paths.start(turn.fields)
-        nodes = paths.nodes(start, map(session.message_digest, turn.messages))
+        nodes = session.walk(start, turn.messages)
         parent, kept = _find(nodes, session)
         spliced, length, declined = b"", parent.length if parent else 0, ""
         fork = _fork(start, nodes, kept, session)

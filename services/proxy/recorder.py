@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -25,7 +24,6 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.lineage import Mark
 from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
 from shared.store.sessions import Begun
@@ -34,8 +32,7 @@ Delivery = Literal["sent", "cut"]
 _NO_TOOLS = msgspec.Raw(b"null")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One call from its number to its end.
 
     Attributes:
@@ -60,11 +57,10 @@ class Call:
     prompt: Prompt
     request: EngineRequest
     arrived: float
-    answer: Answer = field(default_factory=Answer)
+    answer: Answer = msgspec.field(default_factory=Answer)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ids:
+class _Ids(msgspec.Struct, frozen=True):
     """The prompt's ids as they are recorded: what follows the parent's, of how many, and hashes over all of them."""
 
     parent: Known | None
@@ -72,7 +68,6 @@ class _Ids:
     json: bytes
     length: int
     digest: blake2b
-    mark: Mark | None = None
 
 
 _NO_IDS = _Ids(None, b"", b"", 0, digester())
@@ -139,7 +134,7 @@ class Recorder:
             ids.delta + completion, json, digest, stop,
             tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
         )  # fmt: skip
-        call.session.add(known, path, ids.mark)
+        call.session.add(known, path)
         self._book.grew(call.begun.session_id)
 
     def _message(
@@ -214,15 +209,12 @@ def _resolve(call: Call) -> _Ids:
         raise FidelityError(
             "the engine saw other prompt ids than it was sent; does it support kv_transfer_params.prompt_token_ids?"
         )
-    if wanted is not None:
-        head = b"[" + session.full_json(wanted.seq) + b","
-        if answer.prompt.startswith(head):  # without blanks, equal ids are equal text
-            return _delta(call, wanted, answer.prompt[len(head) : -1])
-    found, mark = session.lineage.look_up(prompt := _read_ids(answer.prompt))
+    if wanted is not None and (end := session.end(wanted.seq, answer.prompt)):
+        return _delta(call, wanted, answer.prompt[end:-1])
+    prompt = _read_ids(answer.prompt)
+    found = session.parent(prompt) if session.calls else None
     if found is None:
-        digest = mark.state.copy()
-        digest.update(memoryview(prompt)[mark.end :])
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digest, mark)
+        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digester(prompt))
     parent = session.calls[found.seq]
     return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
 

@@ -11,8 +11,9 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from shared.errors import StoreUnavailable
 from shared.store.connect import Client, Keys, store_errors, text
@@ -68,8 +69,7 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version."""
 
     session_id: str

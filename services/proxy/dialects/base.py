@@ -8,7 +8,6 @@ calls; what its writer must remember of the request travels in `Turn.private`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -20,17 +19,15 @@ Count = Callable[[int], bytes]
 """Words a number of tokens as the body of an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where a request went: API path without the rollout's prefix (`/v1/messages`), query as sent, headers by name."""
 
     path: str
     query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One model call as the harness asked for it, in OpenAI chat terms.
 
     Attributes:
@@ -52,7 +49,7 @@ class Turn:
     stream: bool = False
     constrained: bool = False
     max_tokens: int | None = None
-    requested: Json = field(default_factory=dict)
+    requested: Json = {}
     media: bool = False
     count: Count | None = None
     private: Any = None

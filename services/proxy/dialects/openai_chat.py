@@ -32,9 +32,8 @@ class _Tool(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """The fields that matter here; all others are the engine's to judge."""
+    """The fields that matter here, beside the messages; all others are the engine's to judge."""
 
-    messages: Annotated[list[msgspec.Raw], Meta(min_length=1)]
     model: str | None = None
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
@@ -62,6 +61,7 @@ class _Head(msgspec.Struct):
 
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_messages = msgspec.json.Decoder(Annotated[list[msgspec.Raw], Meta(min_length=1)])
 _request = msgspec.json.Decoder(_Request)
 _heads = msgspec.json.Decoder(_Head)
 
@@ -78,8 +78,10 @@ class OpenAIChat:
     def read(self, body: bytes, target: Target) -> Turn:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
-            fields, request = _fields.decode(body), _request.decode(body)
-            heads = [_heads.decode(raw) for raw in request.messages]
+            fields = _fields.decode(body)
+            messages = _messages.decode(fields.pop("messages", NULL))  # nearly all of it: to be read over once, not again
+            request = _request.decode(msgspec.json.encode(fields))
+            heads = [_heads.decode(raw) for raw in messages]
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
@@ -87,11 +89,11 @@ class OpenAIChat:
         if request.n not in (None, 1):
             raise bad_request(f"n={request.n}: one reply per call is recorded here; ask for n=1 and call again for more")
         limits = [m for m in (request.max_tokens, request.max_completion_tokens) if m is not None]
-        for name in ("messages", "model", "stream"):
+        for name in ("model", "stream"):
             fields.pop(name, None)
         return Turn(
             model=request.model or "",
-            messages=list(map(_message, request.messages, heads)),
+            messages=list(map(_message, messages, heads)),
             fields=fields,
             stream=bool(request.stream),
             constrained=_constrained(request, fields),

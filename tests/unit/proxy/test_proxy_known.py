@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.proxy.known import Book, Known, Session, ids_json
-from services.proxy.paths import message_digest
+from services.proxy.paths import message_digest, nodes
 from shared.packing import digest_packed, pack_ids
 
+START = bytes(16)
 ids = st.lists(st.integers(0, 2**32 - 1), max_size=6)
 
 
@@ -62,16 +64,41 @@ def test_sessions_used_last_are_kept_and_the_largest_limit_holds() -> None:
 
 
 def test_what_a_session_is_counted_for_is_what_it_takes_when_it_goes() -> None:
-    book, messages = (
-        Book(sessions=10, size=100_000),
-        [msgspec.Raw(b'{"role":"user","content":"%b"}' % (b"x" * n)) for n in range(50)],
-    )
+    book, messages = Book(sessions=10, size=100_000), [message(b"x" * n) for n in range(50)]
     for name in ("a", "b"):
-        digests = list(map(book.session(name).message_digest, messages))
-        assert digests == list(map(message_digest, messages)) == list(map(book.session(name).message_digest, messages))
+        for told in (messages, messages[:10], messages[:40]):  # what was told last is kept
+            book.session(name).walk(START, told)
         book.grew(name)
     size = book.session("a").size
-    assert size == book.session("b").size > sum(map(len, map(bytes, messages)))
+    assert size == book.session("b").size
+    assert sum(map(len, map(bytes, messages[:40]))) < size < sum(map(len, map(bytes, messages[:40]))) + 40 * 300
     book.forget("a")
     book.forget("b")
     assert book._size == 0
+
+
+@given(st.lists(st.lists(st.sampled_from([b"a", b"b", b"long" * 70_000]), max_size=4), max_size=6))
+def test_a_walk_is_the_same_whatever_was_walked_before(conversations: list[list[bytes]]) -> None:
+    session = Session()
+    for said in conversations:
+        messages = list(map(message, said))
+        assert session.walk(START, messages) == nodes(START, map(message_digest, messages))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), ids), min_size=1, max_size=4), ids)
+def test_a_call_ends_in_a_longer_prompt_where_its_ids_do(calls: list[tuple[int, list[int]]], more: list[int]) -> None:
+    session, fulls = Session(), dict[int, list[int]]()
+    for seq, (parent, delta) in enumerate(calls, start=1):
+        up = parent if parent in fulls else None
+        fulls[seq] = fulls.get(up or 0, [1]) + delta
+        session.add(known(session, seq, up, delta if up else [1, *delta]), bytes([seq]))
+    for seq, full in fulls.items():
+        for prompt in (more, full, full + more):
+            text, extends = orjson.dumps(prompt), len(prompt) > len(full) and prompt[: len(full)] == full
+            end = session.end(seq, text)
+            assert bool(end) == extends
+            assert not extends or orjson.loads(b"[" + text[end:]) == prompt[len(full) :]
+
+
+def message(content: bytes) -> msgspec.Raw:
+    return msgspec.Raw(b'{"role":"user","content":"%b"}' % content)

@@ -52,20 +52,3 @@ def test_what_is_known_of_a_parent_need_not_be_looked_at_again() -> None:
     lineage.add(3, pack_ids([*first, 1, 2, *first]), parent=2)
     assert lineage.parent(pack_ids([*first, 1, 2, 3])) == Parent(2, 702)
     assert lineage.parent(pack_ids([*first, 1, 2, *first, 9])) == Parent(3, 1402)
-
-
-@given(st.lists(ids, max_size=4), ids, ids, st.sampled_from([0, 253, 255, 256, 600]))
-def test_what_was_hashed_for_a_look_up_need_not_be_hashed_again(
-    short: list[list[int]], last: list[int], reply: list[int], common: int
-) -> None:
-    prompt, full = pack_ids([2] * common + last), pack_ids([2] * common + last + reply)
-    one, other = Lineage(), Lineage()
-    for seq, call in enumerate(short, start=1):
-        for lineage in (one, other):
-            lineage.add(seq, pack_ids([2] * common + call))
-    found, mark = one.look_up(prompt)
-    assert found == other.parent(prompt)
-    one.add(9, full, mark=mark)
-    other.add(9, full)
-    longer = full + pack_ids([5])
-    assert one.parent(longer) == other.parent(longer) == Parent(9, len(full) // 4)
