@@ -175,6 +175,28 @@ def harness_list(folder: HarnessDir = "") -> None:
         list_harnesses(folder, Console())
 
 
+@harness_app.command("image")
+def harness_image(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    show: Annotated[bool, typer.Option("--print", help="Print the Dockerfile and build nothing.")] = False,
+    host: Annotated[str, typer.Option("--host", help="Docker engine; default: $DOCKER_HOST, else the usual socket.")] = "",
+    folder: HarnessDir = "",
+) -> None:
+    """Build the image that brings a harness, and the runner, into containers and pods. Prints its name.
+
+    Containers get it by themselves; for Kubernetes push it to a registry that your nodes pull from.
+
+    Example: openforge harness image qwen
+    """
+    from services.dev.harness_image import build_harness_image, print_dockerfile
+
+    with failing(OSError):
+        if show:
+            print_dockerfile(name, folder)
+        else:
+            build_harness_image(name, folder, host)
+
+
 @session_app.command("create")
 def session_create(
     task: Annotated[str, typer.Option("--task", help="Name of the task.")],

@@ -51,8 +51,9 @@ class Box:
         spec: what its runner is told, with paths as the runner sees them.
         folder: of the attempt in the run folder, where what is known of it is kept.
         image: that it starts from; empty in backends without images.
-        dockerfile: folder with a Dockerfile that `image` is built from if it is not there; None when it is pulled.
-        harness: name and version of the harness, which says what has to be brought into the image; empty for none.
+        dockerfile: folder with the Dockerfile that the image is built from; `image` is of no meaning then
+        build_timeout_s: limit of that in seconds.
+        harness: name of the adapter of the harness, which is brought into the image; empty for none.
         packages: folders of this machine that the runner unpacks when a phase begins, by the name that the phase calls them.
         resources: what it may use.
         user: that agent and verifier run as; empty takes the backend's own, which is never root.
@@ -66,6 +67,7 @@ class Box:
     folder: Path
     image: str = ""
     dockerfile: Path | None = None
+    build_timeout_s: float = 600.0
     harness: str = ""
     packages: Mapping[str, Path] = field(default_factory=dict)
     resources: Resources = Resources()

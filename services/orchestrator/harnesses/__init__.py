@@ -27,6 +27,7 @@ class Request:
         logs: its folder for logs, as it sees it.
         workdir: the folder that it starts in, as it sees it.
         metadata: the task's free table; adapters name the keys that they read.
+        in_image: the program is what a harness image brings into a container; else what is installed on this machine.
     """
 
     base_url: str
@@ -38,6 +39,7 @@ class Request:
     logs: str
     workdir: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    in_image: bool = False
 
 
 @dataclass(frozen=True, slots=True)

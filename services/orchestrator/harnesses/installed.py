@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from services.orchestrator.harnesses.adapter import Npm, Pip, Python
+from services.orchestrator.harnesses.layout import HARNESS, NODE_BIN, PYTHON
 from services.orchestrator.sandbox import PATH
 from shared.errors import HarnessError
 
@@ -77,6 +78,27 @@ def find(name: str, install: Install, program: str) -> Found:
     if not found or not Path(found).exists():
         raise HarnessError(f"{program} is not on this machine, and the adapter {name!r} does not say how to install it")
     return Found(found)
+
+
+def find_in_image(name: str, install: Install, program: str) -> Found:
+    """The program that an adapter's argv begins with, as a harness image brings it.
+
+    Raises:
+        HarnessError: the adapter does not say how to install it, nor where it is.
+    """
+    match install:
+        case Npm():
+            return Found(f"{HARNESS}/node_modules/.bin/{program}", path=f"{NODE_BIN}:{PATH}")
+        case Pip():
+            return Found(f"{HARNESS}/bin/{program}")
+        case Python():
+            return Found(PYTHON)
+    if not Path(program).is_absolute():
+        raise HarnessError(
+            f"the adapter {name!r} does not say how to install {program}; in a container it must be in the task's image, "
+            "and argv must begin with its absolute path there"
+        )
+    return Found(program)
 
 
 def apt_command(debian: Mapping[str, str]) -> str:

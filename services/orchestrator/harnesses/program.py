@@ -10,7 +10,7 @@ from typing import Any
 
 from services.orchestrator.harnesses import Launch, Request
 from services.orchestrator.harnesses.adapter import PLACEHOLDER, Adapter, Setting, load
-from services.orchestrator.harnesses.installed import apt_command, find
+from services.orchestrator.harnesses.installed import Found, apt_command, find, find_in_image
 from shared.errors import HarnessError
 from shared.roles import RoleRule
 
@@ -30,9 +30,7 @@ class Program:
     def launch(self, request: Request) -> Launch:
         """See `Harness.launch`."""
         name, adapter = self.file.stem, load(self.file)
-        found = find(name, adapter.install, adapter.argv[0])
-        if command := apt_command(adapter.debian):
-            raise HarnessError(f"{name} needs programs that this machine lacks; run {command}")
+        found = _found(name, adapter, request.in_image)
         values = _values(request, adapter)
         argv = (found.program, *(fill(text, values) for text in adapter.argv[1:]))
         if max(len(argument.encode()) for argument in argv) > MAX_ARGUMENT:
@@ -44,8 +42,18 @@ class Program:
             argv=argv,
             env=({"PATH": found.path} if found.path else {}) | {key: fill(text, values) for key, text in adapter.env.items()},
             files=files | {path: fill(text, values) for path, text in adapter.files.items()},
-            read_only=(*found.read_only, *map(Path, adapter.read_only)),
+            read_only=() if request.in_image else (*found.read_only, *map(Path, adapter.read_only)),
         )
+
+
+def _found(name: str, adapter: Adapter, in_image: bool) -> Found:
+    """The program. What it needs of Debian is in a container the business of the task's image."""
+    if in_image:
+        return find_in_image(name, adapter.install, adapter.argv[0])
+    found = find(name, adapter.install, adapter.argv[0])
+    if command := apt_command(adapter.debian):
+        raise HarnessError(f"{name} needs programs that this machine lacks; run {command}")
+    return found
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

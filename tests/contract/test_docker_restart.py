@@ -1,0 +1,112 @@
+"""An engine that is killed and comes back. It is one of the test's own, beside the machine's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shared.errors import SandboxAway
+from tests.contract.docker_room import DONE, TOOLS_IMAGE, Room, ScriptedTools, open_room
+from tests.waiting import until
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("docker_engine")]
+
+
+class Engine:
+    """A dockerd whose containers outlive it."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.host = f"unix://{folder}/docker.sock"
+        self._log = folder / "log"
+        self._argv = [
+            str(program), "--host", self.host, "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false",
+            f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid",
+        ]  # fmt: skip
+        top = program.parents[2]  # not installed, but unpacked there
+        libraries = [str(path) for path in top.glob("usr/lib/*-linux-gnu*")] if top != Path("/") else []
+        self._env = os.environ | {
+            "PATH": f"{program.parent}:{os.environ['PATH']}", "LD_LIBRARY_PATH": ":".join(libraries),
+        }  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._argv, env=self._env, stdout=log, stderr=log)
+
+    def end(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait()
+
+    def answers(self) -> bool:
+        return subprocess.run(["docker", "--host", self.host, "info"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """An engine of the test's own, with nothing in it."""
+    docker = shutil.which("docker")
+    program = shutil.which("dockerd") or (docker and Path(docker).resolve().parents[1] / "sbin" / "dockerd")
+    if os.geteuid() or not program or not Path(program).exists():
+        pytest.skip("an engine of one's own takes root and a dockerd: scripts/docker-engine.sh DIR, then source DIR/env")
+    folder = Path(tempfile.mkdtemp(prefix="engine-"))  # not below pytest's: paths of its unix sockets would be too long
+    own = Engine(Path(program), folder)
+    own.start()
+    try:
+        yield own
+    finally:
+        own.end(signal.SIGTERM)
+        _end_containerd(folder / "exec" / "containerd" / "containerd.pid")
+        subprocess.run(["umount", "--recursive", "--quiet", folder / "data"], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_containerd(pid: Path) -> None:
+    """A killed engine leaves it behind, and its successor does not end it."""
+    if pid.exists() and psutil.pid_exists(number := int(pid.read_text())):
+        process = psutil.Process(number)
+        process.terminate()
+        process.wait()
+
+
+async def bring_tools(room: Room, engine: Engine) -> None:
+    """Takes the one image that is needed over from the machine's engine."""
+    await ScriptedTools(room.docker, "").volume("")
+    copy = f"docker save {TOOLS_IMAGE} | docker --host {engine.host} load -q"
+    await asyncio.to_thread(subprocess.run, ["bash", "-o", "pipefail", "-c", copy], check=True)
+
+
+async def test_containers_outlive_their_engine_and_no_end_is_missed(engine: Engine, tmp_path: Path) -> None:
+    async with open_room(tmp_path) as machine:
+        await until(engine.answers, 60.0)
+        await bring_tools(machine, engine)
+    (tmp_path / "own").mkdir()
+    async with open_room(tmp_path / "own", engine.host) as room:
+        room.watch()
+        await room.start("ends-meanwhile", f"sleep 4; {DONE}", image=TOOLS_IMAGE)
+        await room.start(
+            "runs-on", f"say() {{ {DONE}; }}; trap 'say; exit 0' TERM; while :; do sleep 0.1; done", image=TOOLS_IMAGE
+        )
+        for name in ("ends-meanwhile", "runs-on"):
+            await room.until(name, "run")
+        engine.end(signal.SIGKILL)
+        with pytest.raises(SandboxAway):
+            await room.backend.present()
+        await asyncio.sleep(5.0)
+        before = len(room.told)
+        engine.start()
+        ended = await room.until("ends-meanwhile", "ended")
+        assert ended.status is not None
+        assert ended.status["phase"] == "done"
+        await room.told_that(lambda seen: seen in room.told[before:] and (seen.name, seen.stage) == ("runs-on", "run"))
+        await room.backend.end("runs-on", 10.0)
+        assert (await room.until("runs-on", "ended")).status is not None
