@@ -22,6 +22,7 @@ from shared.errors import ConfigError
 from shared.log import log_context, setup_logging
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
+from shared.store.boxes import Boxes
 from shared.store.connect import Client, connect
 from shared.store.sessions import Sessions
 
@@ -71,7 +72,8 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
             from services.proxy.service import ProxyService
 
             key = _secret(config.proxy.control_key_env)
-            return ProxyService(config, bus, Sessions(store, run, ttl), Blobs(store, run, ttl), control_key=key)
+            sessions, blobs = Sessions(store, run, ttl), Blobs(store, run, ttl)
+            return ProxyService(config, bus, sessions, blobs, Boxes(store, run), control_key=key)
         case "orchestrator":
             from services.orchestrator.service import OrchestratorService
 

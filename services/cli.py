@@ -9,6 +9,7 @@ import typer
 
 from services.dev import looking
 from services.dev.options import ConfigFile, Root, Sets, fail, failing, finish
+from services.dev.tasks import verbs as tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -40,6 +41,7 @@ session_app = typer.Typer(
 app.add_typer(session_app, name="session")
 letters_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(letters_app, name="deadletters")
+app.add_typer(tasks.app, name="tasks")
 
 HarnessDir = Annotated[str, typer.Option("--dir", help="Folder with adapters of your own.")]
 RunId = Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")]

@@ -13,7 +13,7 @@ from pathlib import Path
 from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, wait_exponential
 
 from services.orchestrator.backends import Backend
-from services.orchestrator.gateway import Gateway
+from services.orchestrator.gateway import Sessions
 from services.orchestrator.harnesses import harness
 from services.orchestrator.plan import Attempt, plan
 from services.orchestrator.records import Records
@@ -66,7 +66,7 @@ class Attempts:
     """Drives rollouts, `orchestrator.concurrency` of them at once."""
 
     def __init__(
-        self, config: Config, bus: Bus, records: Records, gateway: Gateway, backend: Backend, sandboxes: Sandboxes
+        self, config: Config, bus: Bus, records: Records, gateway: Sessions, backend: Backend, sandboxes: Sandboxes
     ) -> None:
         self._config = config
         self._bus = bus

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Protocol
 
-import aiohttp
 import msgspec
-from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from services.orchestrator.control import PATIENCE_S, ControlRoutes
 from services.orchestrator.state import Rollout, Sealed
 from shared.config import ProxyConfig
-from shared.errors import ConfigError, EngineError, FidelityError
 from shared.ids import session_id
 from shared.roles import RoleRule
-
-log = logging.getLogger(__name__)
-
-PATIENCE_S = 60.0
-"""How long the proxy may be away (it restarts) before an attempt is given up."""
-REQUEST_S = 30.0
-T = TypeVar("T")
 
 
 class _Opened(msgspec.Struct):
@@ -38,8 +28,20 @@ class Endpoint:
     key: str
 
 
-class _Away(Exception):
-    """The proxy, or something that it needs, is not there at the moment."""
+class Sessions(Protocol):
+    """What an attempt needs of whatever records its calls; `Gateway` says more."""
+
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
+        """Opens the session of the current attempt."""
+        ...
+
+    async def seal(self, rollout: Rollout) -> Sealed:
+        """Seals it and tells its calls."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        ...
 
 
 class Gateway:
@@ -53,10 +55,7 @@ class Gateway:
 
     def __init__(self, config: ProxyConfig, control_key: str, patience_s: float = PATIENCE_S) -> None:
         self._models = f"http://{config.host}:{config.port}"
-        self._url = f"http://{config.host}:{config.control_port}"
-        self._key = control_key
-        self._patience_s = patience_s
-        self._http: aiohttp.ClientSession | None = None
+        self._routes = ControlRoutes(config, control_key, patience_s)
 
     async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
         """Opens the session of the current attempt; doing it again changes nothing.
@@ -75,7 +74,7 @@ class Gateway:
             "rollout_id": start.rollout_id, "attempt": rollout.attempt, "group_id": start.group_id,
             "purpose": start.purpose, "sampling": start.sampling, "roles": msgspec.to_builtins(roles),
         }  # fmt: skip
-        opened = await self._call("PUT", _session(rollout), _Opened, meta)
+        opened = await self._routes.call("PUT", _session(rollout), _Opened, msgspec.json.encode(meta))
         return Endpoint(self._models + opened.path, opened.secret)
 
     async def seal(self, rollout: Rollout) -> Sealed:
@@ -86,50 +85,12 @@ class Gateway:
             FidelityError: it does not know the session.
             ConfigError: it refused the key.
         """
-        return await self._call("POST", f"{_session(rollout)}/seal", Sealed)
+        return await self._routes.call("POST", f"{_session(rollout)}/seal", Sealed)
 
     async def close(self) -> None:
         """Ends the connections."""
-        if self._http:
-            await self._http.close()
-
-    async def _call(self, method: str, path: str, answer: type[T], body: dict[str, Any] | None = None) -> T:
-        retrying = AsyncRetrying(
-            stop=stop_after_delay(self._patience_s), wait=wait_exponential_jitter(0.05, 2.0, jitter=0.05),
-            retry=retry_if_exception_type((_Away, aiohttp.ClientError, TimeoutError)),
-            before_sleep=before_sleep_log(log, logging.INFO), reraise=True,
-        )  # fmt: skip
-        try:
-            return msgspec.json.decode(await retrying(self._once, method, path, body), type=answer)
-        except (_Away, aiohttp.ClientError, TimeoutError) as e:
-            reason = str(e) or type(e).__name__
-            raise EngineError(f"the proxy at {self._url} did not answer for {self._patience_s:g} s: {reason}") from e
-        except msgspec.DecodeError as e:
-            raise ConfigError(f"{self._url} does not answer like the proxy: {e}") from e
-
-    async def _once(self, method: str, path: str, body: dict[str, Any] | None) -> bytes:
-        async with self._client().request(method, f"{self._url}/control/sessions/{path}", json=body) as response:
-            content = await response.read()
-            if response.status >= 500:
-                raise _Away(f"HTTP {response.status}")
-            if response.status in (404, 409):
-                raise FidelityError(f"the proxy turned session {path} down: {_detail(content)}")
-            if response.status >= 400:
-                raise ConfigError(f"the proxy refused: HTTP {response.status}: {_detail(content)}")
-            return content
-
-    def _client(self) -> aiohttp.ClientSession:
-        if self._http is None:
-            self._http = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {self._key}"}, timeout=aiohttp.ClientTimeout(total=REQUEST_S),
-                connector=aiohttp.TCPConnector(limit=64),
-            )  # fmt: skip
-        return self._http
+        await self._routes.close()
 
 
 def _session(rollout: Rollout) -> str:
-    return session_id(rollout.start.rollout_id, rollout.attempt)
-
-
-def _detail(content: bytes) -> str:
-    return content[:300].decode(errors="replace")
+    return f"sessions/{session_id(rollout.start.rollout_id, rollout.attempt)}"

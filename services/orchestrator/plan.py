@@ -13,10 +13,11 @@ from services.orchestrator.cgroups import rlimits
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
-from services.orchestrator.sandbox import Isolation, PhaseName, Sandbox, log_folders
+from services.orchestrator.sandbox import SOLUTION, Isolation, PhaseName, Sandbox, log_folders
 from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
+from shared.errors import TaskError
 from shared.events import RolloutStart
 from shared.task import Task, expand, refuse
 
@@ -104,16 +105,31 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
         )
     )  # fmt: skip
     attempt.isolation.check_readable(launch.read_only)
-    phase = _phase(attempt, sandbox, "agent", list(launch.argv), launch.read_only)
+    phase = _phase(attempt, sandbox, "agent", list(launch.argv), launch.read_only, launch.solution)
     if not attempt.task.environment.healthcheck:
         _begin(phase, attempt, sandbox)
     phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
     phase["env"] |= env | launch.env
+    if launch.solution:
+        _add_solution(phase, attempt, f"{sandbox.host('agent').home}/{SOLUTION}")
     phase["timeout_s"] = agent_limit(attempt.start, attempt.task, config)
     phase["relay"] = relay_of(attempt)
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
     phase["storage_mb"] = resources_of(attempt.task, config).storage_mb or 0
     return phase
+
+
+def _add_solution(phase: Phase, attempt: Attempt, target: str) -> None:
+    """For the harness `oracle`: the task's own solution, and its environment."""
+    source = attempt.task.steps[0].solution
+    if attempt.isolation.kind == "container":
+        raise TaskError("solutions are run in local sandboxes: use orchestrator.backend = 'local'")
+    if not (source / "solve.sh").is_file():
+        raise TaskError(f"{attempt.task.name} has no solution/solve.sh")
+    phase["fresh"].append(target)
+    phase["copies"].append(Copy(source=str(source), target=target, skip=[]))
+    phase["executable"].append(f"{target}/solve.sh")
+    phase["env"] |= expand(attempt.task.solution.env, attempt.host_env)
 
 
 def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Phase]:
@@ -173,13 +189,15 @@ def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Con
     return phase
 
 
-def _phase(attempt: Attempt, sandbox: Sandbox, name: PhaseName, program: list[str], read_only: tuple[Path, ...]) -> Phase:
+def _phase(
+    attempt: Attempt, sandbox: Sandbox, name: PhaseName, program: list[str], read_only: tuple[Path, ...], solution: bool = False
+) -> Phase:
     host, contained = sandbox.host(name), attempt.isolation.kind == "container"
     own = attempt.isolation.network and attempt.task.network == "none"
     return Phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
-        files={}, executable=[], argv=sandbox.command(name, program, read_only), env=sandbox.env(name), cwd=host.app,
+        files={}, executable=[], argv=sandbox.command(name, program, read_only, solution), env=sandbox.env(name), cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
         log="" if contained else str(attempt.record / f"{name}.log"), collect=[],

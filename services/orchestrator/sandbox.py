@@ -25,6 +25,8 @@ PhaseName = Literal["agent", "verify"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/agent"
+SOLUTION = "solution"
+"""Folder of the home folder that a task's solution is put into, for the one harness that gets it."""
 ETC = ("alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "mime.types",
        "nsswitch.conf", "pki", "protocols", "resolv.conf", "services", "ssl")  # fmt: skip
 """What /etc shows inside: name resolution, certificates, fonts, the loader; no accounts of the machine."""
@@ -149,10 +151,13 @@ class Sandbox:
             "TERM": "dumb", "TMPDIR": seen.tmp, "APP_DIR": seen.app, "LOGS_DIR": seen.logs, "TESTS_DIR": seen.tests,
         }  # fmt: skip
 
-    def command(self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = ()) -> list[str]:
+    def command(
+        self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = (), solution: bool = False
+    ) -> list[str]:
         """The command line that runs `program` (absolute, as seen inside) in the sandbox.
 
-        `read_only` are further folders of the machine that it needs; they are shown at their own paths.
+        `read_only` are further folders of the machine that it needs; they are shown at their own paths. With `solution` it
+        finds the task's solution at /solution too.
         """
         drop = [] if self.isolation.kind == "container" else self.isolation.drop
         inner = [*drop, "/bin/sh", "-c", _STAND, "sh", *program]
@@ -166,6 +171,8 @@ class Sandbox:
             for folder in _parents([target for _, _, target in mounts]):
                 argv += ["--perms", "0755", "--dir", folder]  # those that bubblewrap makes by itself are closed to others
             argv += chain.from_iterable(mounts)
+        if solution:
+            argv += ["--symlink", f"{HOME}/{SOLUTION}", f"/{SOLUTION}"]
         return [*argv, "--chdir", self.seen(phase).app, "--", *inner]
 
     def _user(self) -> list[str]:

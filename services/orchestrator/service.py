@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.orchestrator.attempts import Attempts, Job
 from services.orchestrator.backends.local import LocalBackend
-from services.orchestrator.gateway import Gateway
+from services.orchestrator.gateway import Gateway, Sessions
 from services.orchestrator.isolation import resolve_isolation
 from services.orchestrator.records import Records
 from services.orchestrator.sandboxes import Sandboxes
@@ -33,13 +33,14 @@ class OrchestratorService:
         config: resolved configuration.
         bus: brings commands, takes events.
         control_key: of the proxy's control routes.
+        sessions: opens and seals them; the proxy's control routes by default.
     """
 
-    def __init__(self, config: Config, bus: Bus, *, control_key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, *, control_key: str, sessions: Sessions | None = None) -> None:
         self._config = config
         self._bus = bus
         self._records = Records(Path(config.run.root).resolve() / config.run.id)
-        self._gateway = Gateway(config.proxy, control_key)
+        self._gateway = sessions or Gateway(config.proxy, control_key)
         self._sandboxes: Sandboxes | None = None
         self._jobs: dict[str, Job] = {}
         self._stopping = False

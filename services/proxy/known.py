@@ -35,6 +35,16 @@ def ids_json(ids: bytes) -> bytes:
     return orjson.dumps(unpack_ids(ids))[1:-1]
 
 
+def first_thought(reasons: bool, completion: bytes) -> int | None:
+    """The token that the reasoning of a reply begins with: its first; None where it has no reasoning.
+
+    Args:
+        reasons: it has.
+        completion: packed ids.
+    """
+    return unpack_ids(completion[:4])[0] if reasons and completion else None
+
+
 class Known(msgspec.Struct, frozen=True):
     """A recorded call.
 
@@ -47,7 +57,7 @@ class Known(msgspec.Struct, frozen=True):
         digest: running hash over prompt and completion.
         stop: id of the stop token that it ended with, None if it was cut short (also by a stop string).
         tools: (id, name) of the tools that its reply calls.
-        reasons: its reply has reasoning.
+        thought: first token of its reply if that begins with reasoning.
     """
 
     seq: int
@@ -58,7 +68,7 @@ class Known(msgspec.Struct, frozen=True):
     digest: blake2b
     stop: int | None
     tools: tuple[tuple[str, str], ...] = ()
-    reasons: bool = False
+    thought: int | None = None
 
 
 @dataclass(slots=True)
@@ -136,6 +146,10 @@ class Session:
         """Prompt and completion of a call as the inside of a JSON array."""
         return b",".join(c.json for c in self._chain(seq) if c.json)
 
+    def thought(self, seq: int) -> int | None:
+        """The token that the latest reasoning among the ids of a call began with; None where there is none."""
+        return next((c.thought for c in reversed(self._chain(seq)) if c.thought is not None), None)
+
     def digest(self, seq: int | None) -> blake2b:
         """A copy of the running hash over a call's ids, to go on from; over nothing for None."""
         return digester() if seq is None else self.calls[seq].digest.copy()
@@ -174,7 +188,7 @@ class Session:
         tools = tuple((c["id"], c["function"]["name"]) for c in reply.get("tool_calls", ()))
         known = Known(
             record.seq, record.parent_seq, length, ids, ids_json(ids), digest, record.stop_id, tools,
-            reasons=bool(reply.get("reasoning")),
+            thought=first_thought(bool(reply.get("reasoning")), record.completion),
         )  # fmt: skip
         self.add(known, bytes.fromhex(record.path))
         start = bytes.fromhex(record.start)

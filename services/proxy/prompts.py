@@ -13,6 +13,7 @@ from services.proxy.bridge import Declined, Frame, delta, frame_messages, stand_
 from services.proxy.dialects.base import Turn
 from services.proxy.errors import EngineRefused
 from services.proxy.known import Known, Session
+from services.proxy.probes import Probes
 from services.proxy.stops import Stops
 from services.proxy.upstream import Engine
 
@@ -68,7 +69,7 @@ class Prompts:
         self._thinking = thinking
         self._stops = stops
         self._frames: dict[bytes, Frame] = {}
-        self._takes_ids: bool | None = None
+        self._probes = Probes(engine)
 
     async def prepare(self, turn: Turn, session: Session) -> Prompt:
         """The prompt of a turn.
@@ -83,18 +84,22 @@ class Prompts:
         fork = _fork(start, nodes, kept, session)
         if self._mode == "splice" and parent is not None:
             try:
-                added = await self._splice(turn, session, parent, turn.messages[kept:])
-                spliced = b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+                added = await self._added(turn, parent, turn.messages[kept:])
+                ids = b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
+                if (thought := session.thought(parent.seq)) is not None:
+                    await self._probes.check_thinking(ids, thought)
+                spliced = ids
                 length += len(added)
             except Declined as e:
                 declined = str(e)
         session.nodes.update(nodes, (start,))
         return Prompt(start, nodes, parent, kept, spliced, length, fork, declined)
 
-    async def _splice(self, turn: Turn, session: Session, parent: Known, new: list[msgspec.Raw]) -> list[int]:
+    async def _added(self, turn: Turn, parent: Known, new: list[msgspec.Raw]) -> list[int]:
+        """The ids that follow the parent's own."""
         if turn.media:
             raise Declined("multimodal")
-        if self._thinking == "fork" and parent.reasons and any(b'"user"' in bytes(m) for m in new):
+        if self._thinking == "fork" and parent.thought is not None and any(b'"user"' in bytes(m) for m in new):
             raise Declined("thinking_policy")
         fields = {name: turn.fields[name] for name in _TEMPLATE if name in turn.fields}
         try:
@@ -103,17 +108,8 @@ class Prompts:
         except EngineRefused as e:
             log.info("the engine does not render a delta: %s", e)
             raise Declined("bridge_declined") from None
-        if not await self._check_engine(frame):
-            raise Declined("engine_takes_no_ids")
+        await self._probes.check_ids(frame.open)
         return delta(frame, rendered, parent.stop, self._stops.known)
-
-    async def _check_engine(self, frame: Frame) -> bool:
-        """Whether the engine takes ids, found out when it first matters: an engine that starts is asked too early."""
-        if self._takes_ids is None:
-            self._takes_ids = await self._engine.takes_ids(frame.open)
-            if not self._takes_ids:
-                log.warning("the engine takes no token ids on its chat route: calls are recorded, not spliced")
-        return self._takes_ids
 
     async def _frame(self, fields: dict[str, msgspec.Raw]) -> Frame:
         key = msgspec.json.encode(fields)

@@ -12,7 +12,7 @@ import orjson
 from services.proxy import paths
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Turn
-from services.proxy.known import Book, Known, Session, ids_json
+from services.proxy.known import Book, Known, Session, first_thought, ids_json
 from services.proxy.media import detach, place
 from services.proxy.model import placeholder_tokens
 from services.proxy.prompts import Prompt
@@ -132,7 +132,7 @@ class Recorder:
         known = Known(
             call.begun.seq, ids.parent.seq if ids.parent else None, ids.length + len(completion) // 4,
             ids.delta + completion, json, digest, stop,
-            tuple((c.id, c.name) for c in reply.tool_calls), reasons=bool(reply.reasoning),
+            tuple((c.id, c.name) for c in reply.tool_calls), thought=first_thought(bool(reply.reasoning), completion),
         )  # fmt: skip
         call.session.add(known, path)
         self._book.grew(call.begun.session_id)

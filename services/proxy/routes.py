@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, unquote
 
 import orjson
 
+from services.proxy.boxes import BOXES, fetch
 from services.proxy.calls import Calls, fail
 from services.proxy.client import JSON, Client
 from services.proxy.dialects.anthropic import AnthropicMessages
@@ -17,6 +18,7 @@ from services.proxy.dialects.gemini import Gemini
 from services.proxy.dialects.openai_chat import OpenAIChat
 from services.proxy.dialects.openai_responses import OpenAIResponses
 from services.proxy.errors import ClientLeft, Refused, unavailable
+from shared.store.boxes import Boxes
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +30,17 @@ HELLO = "/api/hello"
 
 
 class Gateway:
-    """Answers requests below `/run/<secret>/` and `/v1/`.
+    """Answers requests below `/run/<secret>/` and `/v1/`, and those of runners below `/box/`.
 
     Args:
         calls: serves model calls.
+        boxes: gives runners their work.
         model: name that `/v1/models` gives; any name is accepted in calls.
         max_model_len: tokens of prompt and completion together.
     """
 
-    def __init__(self, calls: Calls, model: str, max_model_len: int) -> None:
-        self._calls = calls
+    def __init__(self, calls: Calls, boxes: Boxes, model: str, max_model_len: int) -> None:
+        self._calls, self._boxes = calls, boxes
         self._model = model
         self._max_model_len = max_model_len
 
@@ -67,6 +70,9 @@ class Gateway:
 
     async def _other(self, path: str, dialect: Dialect | None, client: Client) -> None:
         """What is no model call."""
+        if path.startswith(BOXES):
+            await fetch(self._boxes, client, path)
+            return
         if client.headers.get("upgrade", "").lower() == "websocket":
             raise Refused(426, "websocket_not_supported", "WebSocket is not spoken here; use plain HTTP requests")
         if dialect is not None:

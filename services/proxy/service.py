@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 
+from services.proxy.boxes import box_routes
 from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
 from services.proxy.control_server import ControlServer
@@ -29,6 +30,7 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
+from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
 
 log = logging.getLogger(__name__)
@@ -46,13 +48,14 @@ class ProxyService:
         bus: takes the records.
         sessions: numbers calls and knows which are open.
         blobs: takes images.
+        boxes: keeps the work of runners in containers.
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
         ConfigError: the control key is empty, or a teacher's is not there.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, control_key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, boxes: Boxes, *, control_key: str) -> None:
         if not control_key:
             raise ConfigError(f"the control key is empty; set {config.proxy.control_key_env}")
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
@@ -68,8 +71,9 @@ class ProxyService:
         history = History(bus, book, stops, config.run.id)
         calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
         control = Control(config, bus, sessions, self._engine, book, control_key)
-        app = build_app(control, own_routes(OwnRunner(config.run.id, bus, sessions, control), control, lambda: self._port))
-        gateway = Gateway(calls, config.engine.served_name, config.engine.max_model_len)
+        own = own_routes(OwnRunner(config.run.id, bus, sessions, control), control, lambda: self._port)
+        app = build_app(control, own, box_routes(boxes, control, control_key, config.run.id))
+        gateway = Gateway(calls, boxes, config.engine.served_name, config.engine.max_model_len)
         self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
         self._control = ControlServer(app, config.proxy.drain_s)
         self._beating: asyncio.Task[None] | None = None

@@ -9,9 +9,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from services.proxy.answer import error_words
+from services.proxy.answer import Answer, error_words
+from services.proxy.dialects.base import Reply
 from services.proxy.errors import EngineRefused, Refused, broken, unavailable
 from services.proxy.http import Answering, Connections
+from services.proxy.sse import SseSplitter, data_of
 from services.proxy.teacher import Teacher
 from shared.errors import EngineError
 
@@ -143,6 +145,27 @@ class Engine:
             return e.status == 404
         except msgspec.DecodeError:
             return False
+
+    async def forced(self, prompt: bytes, token: int) -> Reply:
+        """The reply after a prompt whose one sampled token cannot be another, as its parsers read a stream.
+
+        Args:
+            prompt: token ids as a JSON array.
+            token: id.
+
+        Raises:
+            EngineRefused, Refused: as `chat`.
+            FidelityError: its answer cannot be read.
+        """
+        body = {
+            "model": self._name, "messages": [], "kv_transfer_params": {"prompt_token_ids": msgspec.Raw(prompt)},
+            "stream": True, "max_tokens": 1, "allowed_token_ids": [token], "skip_special_tokens": False,
+        }  # fmt: skip
+        answer, splitter = Answer(), SseSplitter()
+        async with self.chat(msgspec.json.encode(body)) as response:
+            while piece := await response.next():
+                answer.add(data_of(splitter.feed(piece)))
+        return answer.reply
 
     async def check(self) -> None:
         """Raises EngineError unless the engine says that it can serve; a teacher has no route to ask."""

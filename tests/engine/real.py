@@ -17,7 +17,7 @@ from aiohttp import web
 
 from shared.packing import digest_packed, pack_ids
 from tests.engine import real_tokenizer as tokenizer
-from tests.engine.real_prompt import Model, Prompt, read_prompt
+from tests.engine.real_prompt import Model, Prompt, Say, read_prompt
 from tests.engine.real_reply import Call
 from tests.engine.weights import Weights
 
@@ -33,15 +33,23 @@ class Refusal(Exception):
 
 
 class RealEngine:
-    """The engine as a server on 127.0.0.1; it serves one model under any name."""
+    """The engine as a server on 127.0.0.1; it serves one model under any name.
 
-    def __init__(self, model: Model, log: Path | None = None, max_model_len: int = 65536) -> None:
+    Args:
+        model: decides what is said.
+        log: file for a line a call.
+        max_model_len: tokens of prompt and reply.
+        misreads: with a thought in the prompt, new thinking is taken for text, as by several of vLLM's parsers.
+    """
+
+    def __init__(self, model: Model, log: Path | None = None, max_model_len: int = 65536, *, misreads: bool = False) -> None:
         self.weights = Weights()
         self.calls: list[Json] = []
         self.url = ""
         self._model = model
         self._log = log
         self._max_model_len = max_model_len
+        self._misreads = misreads
         self._started = 0
         self._runner: web.AppRunner | None = None
 
@@ -74,11 +82,12 @@ class RealEngine:
             limit = self._limit(body, len(prompt))
         except Refusal as e:
             return _error(e)
-        seen = read_prompt(prompt, body)
-        say = self._model.say(seen)
-        completion = [*tokenizer.sampled(say.text, number), tokenizer.token("<|im_end|>")]
+        seen, forced = read_prompt(prompt, body), body.get("allowed_token_ids")
+        say = Say(note="forced") if forced else self._model.say(seen)
+        completion = forced or [*tokenizer.sampled(say.text, number), tokenizer.token("<|im_end|>")]
         finish = "stop" if len(completion) <= limit else "length"
-        call = Call(number, body, prompt, say, completion[:limit], finish)
+        misreads = self._misreads and tokenizer.token("</think>") in prompt
+        call = Call(number, body, prompt, say, completion[:limit], finish, misreads)
         answer: web.StreamResponse | None = None
         try:
             if say.status != 200:

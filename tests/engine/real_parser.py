@@ -1,6 +1,7 @@
 """What vLLM's parsers (qwen3 reasoning, hermes tools) make of sampled tokens: increments of thinking, text and tool calls.
 
 Markup is told by its tokens, and held back with an empty increment. Arguments pass as the model wrote them, valid or not.
+Others of vLLM's reasoning parsers take thinking for text where the prompt has a thought that was closed.
 """
 
 from __future__ import annotations
@@ -20,17 +21,22 @@ _CLOSING = "} \n"
 class Parser:
     """Reads one reply, token by token.
 
+    Args:
+        reply: its number.
+        misreads: thinking is text.
+
     Attributes:
         calls: tool calls so far.
     """
 
-    def __init__(self, reply: int) -> None:
+    def __init__(self, reply: int, *, misreads: bool = False) -> None:
         self.calls: list[Json] = []
         self._reply = reply
         self._place = "content"
         self._ids: list[int] = []
         self._said = 0
-        self._marks = {tokenizer.token(tag): tag for tag in (*tokenizer.MARKUP, "<|im_end|>")}
+        marks = (*tokenizer.MARKUP, "<|im_end|>")
+        self._marks = {tokenizer.token(tag): tag for tag in marks if not (misreads and tag.endswith("think>"))}
 
     def feed(self, token: int) -> Json:
         """The increment (`delta`) that a token brings; empty while something is held back."""

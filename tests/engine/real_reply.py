@@ -24,6 +24,7 @@ class Call:
         say: what becomes of it.
         completion: ids that will be sampled.
         finish_reason: of the whole reply.
+        misreads: its thinking is taken for text.
         sampled: ids that have been.
     """
 
@@ -33,6 +34,7 @@ class Call:
     say: Say
     completion: list[int]
     finish_reason: str
+    misreads: bool = False
     sampled: int = 0
 
     def logprobs(self, start: int, end: int) -> Json:
@@ -59,7 +61,7 @@ class Call:
 
     def chunks(self) -> Iterator[Json]:
         """The chunks of a stream: one without tokens, then one a token."""
-        parser, kind = Parser(self.number), "chat.completion.chunk"
+        parser, kind = Parser(self.number, misreads=self.misreads), "chat.completion.chunk"
         first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
         yield self.head(kind, [first]) | self.ids()
         last = len(self.completion) - 1

@@ -51,12 +51,14 @@ class Launch:
         env: variables on top of the sandbox's own.
         files: texts to write into the home folder, by relative path.
         read_only: folders of the machine that the program is made of.
+        solution: the program gets the task's solution.
     """
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     read_only: tuple[Path, ...] = ()
+    solution: bool = False
 
 
 class Harness(Protocol):

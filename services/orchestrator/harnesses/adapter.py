@@ -99,6 +99,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
         install: how the program is installed; None when the user sees to it.
         read_only: folders of the machine that the sandbox must show besides what was installed.
         debian: programs of the machine that it uses (names or absolute paths), and the Debian packages that have them.
+        solution: it gets the task's solution, in the folder `solution` of the home folder and as /solution.
         untested: why it has not been run yet; empty once it has.
         roles: which of its calls are not its main conversation.
     """
@@ -113,6 +114,7 @@ class Adapter(_Table, frozen=True, kw_only=True):
     install: Npm | Pip | Python | None = None
     read_only: list[str] = []
     debian: dict[str, str] = {}
+    solution: bool = False
     untested: str = ""
     roles: list[RoleRule] = []
 

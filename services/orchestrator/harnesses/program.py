@@ -43,6 +43,7 @@ class Program:
             env=({"PATH": found.path} if found.path else {}) | {key: fill(text, values) for key, text in adapter.env.items()},
             files=files | {path: fill(text, values) for path, text in adapter.files.items()},
             read_only=() if request.in_image else (*found.read_only, *map(Path, adapter.read_only)),
+            solution=adapter.solution,
         )
 
 

@@ -14,6 +14,7 @@ from shared.bus.memory import MemoryBus
 from shared.config import EngineConfig, ProxyConfig
 from shared.events import CallRecorded, RolloutFinished, SessionSealed
 from shared.store.blobs import Blobs
+from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, start
@@ -24,7 +25,9 @@ async def real(house: House, scripted_engine: ScriptedEngine) -> AsyncIterator[H
     """A house whose orchestrator works with the real proxy."""
     store = fakeredis.FakeAsyncRedis()
     config = msgspec.structs.replace(house.config(), engine=EngineConfig(url=scripted_engine.url), proxy=ProxyConfig())
-    proxy = ProxyService(config, MemoryBus(house.broker), Sessions(store, RUN), Blobs(store, RUN), control_key=KEY)
+    proxy = ProxyService(
+        config, MemoryBus(house.broker), Sessions(store, RUN), Blobs(store, RUN), Boxes(store, RUN), control_key=KEY
+    )
     await proxy.start()
     port, control_port = (int(url.rpartition(":")[2]) for url in (proxy.url, proxy.control_url))
     config = msgspec.structs.replace(config, proxy=ProxyConfig(port=port, control_port=control_port))

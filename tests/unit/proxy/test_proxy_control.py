@@ -122,4 +122,4 @@ async def test_an_address_in_use_is_a_clear_error(world: World, make_world: Make
 
 def test_an_empty_control_key_is_refused(world: World) -> None:
     with pytest.raises(ConfigError, match="OPENFORGE_CONTROL_KEY"):
-        ProxyService(world.config, world.bus, world.sessions, world.blobs, control_key="")
+        ProxyService(world.config, world.bus, world.sessions, world.blobs, world.boxes, control_key="")

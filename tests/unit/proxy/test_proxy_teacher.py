@@ -150,4 +150,4 @@ async def test_the_teacher_is_ready_when_the_rest_is(taught: World) -> None:
 async def test_a_teacher_without_its_key_is_refused(world: World) -> None:
     config = Config(engine=EngineConfig(url="http://x", key_env="NO_SUCH_KEY"), proxy=ProxyConfig(mode="teacher"))
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
-        ProxyService(config, world.bus, world.sessions, world.blobs, control_key=KEY)
+        ProxyService(config, world.bus, world.sessions, world.blobs, world.boxes, control_key=KEY)

@@ -18,6 +18,7 @@ from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
 from shared.errors import BusUnavailable, StoreUnavailable
 from shared.events import CallRecorded, Message, SessionSealed, decode
 from shared.store.blobs import Blobs
+from shared.store.boxes import Boxes
 from shared.store.sessions import Ended, Sessions
 from tests.engine.scripted import ScriptedEngine
 
@@ -77,6 +78,7 @@ class World:
     bus: TroubledBus
     sessions: TroubledSessions
     blobs: Blobs
+    boxes: Boxes
     proxy: ProxyService
     http: aiohttp.ClientSession
     store: fakeredis.FakeAsyncRedis
@@ -87,7 +89,7 @@ class World:
 
     def another_proxy(self) -> ProxyService:
         """One more proxy of the same run; the caller starts and stops it."""
-        return ProxyService(self.config, self.bus, self.sessions, self.blobs, control_key=KEY)
+        return ProxyService(self.config, self.bus, self.sessions, self.blobs, self.boxes, control_key=KEY)
 
     async def open(self, session_id: str = "r1-a1", **sampling: Any) -> str:
         """Opens a session; gives the base URL for its harness."""
@@ -138,11 +140,12 @@ async def living_world(
     )
     store = fakeredis.FakeAsyncRedis()
     bus, sessions, blobs = TroubledBus(), TroubledSessions(store, "run1"), Blobs(store, "run1")
-    proxy = ProxyService(config, bus, sessions, blobs, control_key=KEY)
+    boxes = Boxes(store, "run1")
+    proxy = ProxyService(config, bus, sessions, blobs, boxes, control_key=KEY)
     await proxy.start()
     try:
         async with aiohttp.ClientSession() as http:
-            yield World(config, engine, bus, sessions, blobs, proxy, http, store)
+            yield World(config, engine, bus, sessions, blobs, boxes, proxy, http, store)
     finally:
         bus.free.set()
         await proxy.stop()

@@ -1,0 +1,1 @@
+"""`openforge tasks`: sets that others wrote become task folders, and what is wrong with a task is found out."""

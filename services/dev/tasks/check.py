@@ -1,0 +1,116 @@
+"""`openforge tasks check`: what is wrong with tasks, without running them and by two agents whose reward is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from services.dev.signals import until_signal
+from services.dev.tasks.importing import needs_of
+from services.dev.tasks.lint import lint
+from services.dev.tasks.report import Checked, notes, summary, table
+from services.dev.tasks.trials import Trial, trials
+from shared.config import OrchestratorConfig
+from shared.errors import ConfigError
+from shared.task import list_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to check, and how.
+
+    Attributes:
+        folder: of a task or of a set.
+        settings: of the orchestrator.
+        runs: of each agent; more than one finds rewards that differ.
+        lint_only: nothing is run.
+        as_json: JSON instead of a table.
+        keep: folder for what the runs leave; None removes it.
+    """
+
+    folder: Path
+    settings: OrchestratorConfig
+    runs: int = 1
+    lint_only: bool = False
+    as_json: bool = False
+    keep: Path | None = None
+
+
+async def check(wish: Wish) -> int:
+    """Checks a task, or all tasks of a set, and prints what was found; returns 1 if anything is wrong.
+
+    Raises:
+        TaskError: there is no task.
+        ConfigError: the configured backend is not the local one.
+        SandboxError: no sandbox can be had here.
+    """
+    if wish.settings.backend != "local":
+        raise ConfigError("tasks are checked in local sandboxes; pass --set orchestrator.backend=local")
+    started = time.monotonic()
+    folders = [wish.folder] if (wish.folder / "task.toml").is_file() else list_tasks(wish.folder)
+    checked = [_linted(folder, wish) for folder in folders]
+    code = await until_signal(_run(checked, wish), _say_interrupted)
+    return code or _report(checked, wish, time.monotonic() - started)
+
+
+def _say_interrupted() -> None:
+    sys.stderr.write("interrupted; nothing stays behind\n")
+
+
+def _linted(folder: Path, wish: Wish) -> Checked:
+    task, findings = lint(folder, wish.settings.backend, wish.settings.network)
+    checked = Checked(folder, task.name if task else folder.name, findings)
+    if task is None:
+        checked.skipped = "it cannot be loaded"
+    elif reasons := [f.text for f in findings if f.text.startswith("cannot run here")]:
+        checked.skipped = reasons[0]
+    elif needs := needs_of(folder):
+        checked.skipped = f"it needs {' and '.join(needs)}"
+    return checked
+
+
+async def _run(checked: list[Checked], wish: Wish) -> int:
+    wanted = [] if wish.lint_only else list(_wanted(checked, wish.runs))
+    if not wanted:
+        return 0
+    console = Console(stderr=True)
+    columns = ("[progress.description]{task.description}", "{task.completed}/{task.total}")
+    with Progress(*map(TextColumn, columns), TimeElapsedColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task("running null and oracle", total=len(wanted))
+        async with trials(wish.settings, [task.folder for task in checked], wish.keep) as running:
+            async for ended in running.run(wanted):
+                checked[ended.trial.task].runs.setdefault(ended.trial.agent, []).append(ended)
+                progress.advance(bar)
+    return 0
+
+
+def _wanted(checked: Sequence[Checked], runs: int) -> list[Trial]:
+    found = []
+    for number, task in enumerate(checked):
+        if task.skipped:
+            continue
+        found += [Trial(number, "null", run + 1) for run in range(runs)]
+        if (task.folder / "solution/solve.sh").is_file():
+            found += [Trial(number, "oracle", run + 1) for run in range(runs)]
+    return found
+
+
+def _report(checked: list[Checked], wish: Wish, wall_s: float) -> int:
+    wrong = any(task.problems for task in checked)
+    if wish.as_json:
+        content = {"wall_s": round(wall_s, 2), "good": not wrong, "tasks": [task.as_json() for task in checked]}
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+        return int(wrong)
+    console = Console()
+    console.print(table(checked), highlight=False, markup=False)
+    for line in notes(checked):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(summary(checked, wall_s), highlight=False, markup=False, soft_wrap=True)
+    return int(wrong)

@@ -1,0 +1,145 @@
+"""What a runner in a container gets from the proxy: its spec, and packages, which it unpacks."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import socket
+import tarfile
+import time
+
+from services.orchestrator.runner.relay import address_of
+
+TYPE_CHECKING = False  # importing typing would double the time of a start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from services.orchestrator.spec import Unpack
+
+PATIENCE_S = 600.0  # the proxy may restart, and the store behind it
+ANSWER_S = 60.0
+LARGEST = 512 << 20  # bytes of an answer
+UNPACKED = 4 << 30  # bytes of a package's content
+MOST = 200_000  # members of a package
+_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class Refused(ValueError):
+    """What was asked for is not to be had, however often one asks."""
+
+
+class Source:
+    """The proxy's side of one sandbox.
+
+    Args:
+        target: the proxy: `tcp:host:port` or `unix:/path`.
+        ticket: opens what was left there for this sandbox.
+        patience_s: how long to go on trying while it is away.
+    """
+
+    def __init__(self, target: str, ticket: str, patience_s: float = PATIENCE_S) -> None:
+        self._target, self._ticket, self._patience_s = target, ticket, patience_s
+
+    def get(self, name: str) -> bytes:
+        """What was left under a name.
+
+        Raises:
+            Refused: the proxy does not have it.
+            OSError: it did not answer in time.
+        """
+        until, pause = time.monotonic() + self._patience_s, _PAUSE_S
+        while True:
+            try:
+                return self._once(name)
+            except (OSError, http.client.HTTPException) as e:
+                if time.monotonic() + pause > until:
+                    raise OSError(f"the proxy at {self._target} did not answer for {self._patience_s:g} s: {e}") from e
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def unpack(self, package: Unpack) -> None:
+        """Fetches a package and unpacks it.
+
+        Raises:
+            Refused: the proxy does not have it, or it holds what it must not.
+            OSError: the proxy did not answer in time, or the disk is full.
+        """
+        unpack(self.get(package["package"]), package["target"])
+
+    def _once(self, name: str) -> bytes:
+        connection = http.client.HTTPConnection("proxy", timeout=ANSWER_S)
+        connection.sock = self._connect()
+        try:
+            connection.request("GET", f"/box/{self._ticket}/{name}")
+            answer = connection.getresponse()
+            body = answer.read(LARGEST + 1)
+        finally:
+            connection.close()
+        if answer.status >= 500:
+            raise OSError(f"HTTP {answer.status}")
+        if answer.status != 200 or len(body) > LARGEST:
+            raise Refused(f"the proxy gave no {name}: HTTP {answer.status}: {body[:200].decode(errors='replace')}")
+        if answer.length:
+            raise OSError("the answer broke off")
+        return body
+
+    def _connect(self) -> socket.socket:
+        family, address = address_of(self._target)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.settimeout(ANSWER_S)
+        try:
+            sock.connect(address)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+
+def unpack(data: bytes, target: str) -> None:
+    """Unpacks a compressed tar over what is there. Folders, files and links only; nothing outside of `target`, nothing through
+    a link, no more than some gigabytes.
+
+    Raises:
+        Refused: there is something else in it.
+    """
+    os.makedirs(target, exist_ok=True)
+    left, members = UNPACKED, 0
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
+        for member in tar:
+            left, members = left - member.size, members + 1
+            if left < 0 or members > MOST:
+                raise Refused("a package is too large")
+            _put(tar, member, _place(target, member.name))
+
+
+def _place(target: str, name: str) -> str:
+    """Where a member goes."""
+    path = os.path.normpath(os.path.join(target, name))
+    top = os.path.realpath(target)
+    folder = os.path.realpath(os.path.dirname(path))
+    if path != os.path.normpath(target) and os.path.commonpath([top, folder]) != top:
+        raise Refused(f"a package has {name!r} in it, which is not below {target}")
+    return path
+
+
+def _put(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    if member.isdir():
+        os.makedirs(path, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.islink(path) or os.path.exists(path):
+        os.unlink(path)
+    if member.issym():
+        os.symlink(member.linkname, path)
+    elif member.isreg() and (content := tar.extractfile(member)):
+        _write(path, content.read, member.mode & 0o777 | 0o444)
+    else:
+        raise Refused(f"a package has {member.name!r} in it, which is neither folder, file nor link")
+
+
+def _write(path: str, read: Callable[[int], bytes], mode: int) -> None:
+    with open(path, "wb") as file:
+        while chunk := read(1 << 20):
+            file.write(chunk)
+        os.fchmod(file.fileno(), mode)

@@ -1,0 +1,97 @@
+"""A container's first process: fetches what it has to do from the proxy, carries it out, and leaves its status.
+
+Its environment:
+
+    OPENFORGE_PROXY    the proxy's routes for harnesses: `tcp:host:port` or `unix:/path`
+    OPENFORGE_TICKET   opens what the orchestrator left there for this sandbox; nobody else in the container gets to know it
+    OPENFORGE_STATUS   file for the status (Kubernetes: the container's termination message); may be missing
+
+The status is also the last line that it prints. It exits with 0 whenever it has told a status; with any other exit code it was
+killed, and what stands in the status then was not written by it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import signal
+import sys
+
+from services.orchestrator.runner.fetch import Source
+from services.orchestrator.runner.phases import Runner
+from services.orchestrator.runner.report import STATUS_LINE, encode
+from services.orchestrator.runner.system import PR_SET_DUMPABLE, prctl
+
+TYPE_CHECKING = False  # importing typing would double the time of a start
+if TYPE_CHECKING:
+    from services.orchestrator.spec import Spec, Status
+
+PROXY_VAR, TICKET_VAR, STATUS_VAR = "OPENFORGE_PROXY", "OPENFORGE_TICKET", "OPENFORGE_STATUS"
+SPEC = "spec"
+"""Name that the spec is left under."""
+MANIFEST = "/openforge/manifest.json"
+PROXY = "proxy"  # as in spec.py
+_FINAL = ("done", "cancelled", "failed")
+_MUSL, _GLIBC = "/lib/ld-musl-*.so.1", ("/lib*/ld-linux-*.so.*", "/lib/*-linux-gnu/ld-linux-*.so.*", "/lib*/ld64.so.*")
+
+
+class Ended(Exception):
+    """SIGTERM came before there was anything to end."""
+
+
+def main() -> None:
+    """Never returns."""
+    prctl(PR_SET_DUMPABLE, 0)  # before anything of the task runs: its environment holds the ticket
+    source = Source(os.environ[PROXY_VAR], os.environ[TICKET_VAR])
+    signal.signal(signal.SIGTERM, _end)
+    status: Status = {"pid": os.getpid(), "phase": "cancelled", "error": None, "phases": {}}
+    try:
+        spec = prepared(json.loads(source.get(SPEC)), os.environ[PROXY_VAR])
+        if why := unfit():
+            raise ValueError(why)
+    except Ended:
+        tell(status)
+    except (OSError, ValueError) as e:
+        status["phase"], status["error"] = "failed", f"prepare: {e}"
+        tell(status)
+    else:
+        Runner(spec, tell, source.unpack).run()
+    os._exit(0)
+
+
+def prepared(spec: Spec, proxy: str) -> Spec:
+    """The spec with the proxy's address in it."""
+    for phase in spec["phases"]:
+        if phase["relay"] == PROXY:
+            phase["relay"] = proxy
+    return spec
+
+
+def unfit(root: str = "", manifest: str = MANIFEST) -> str:
+    """Why the harness cannot run in this image; empty if nothing speaks against it."""
+    try:
+        with open(manifest, encoding="utf-8") as file:
+            harness = json.load(file)
+    except FileNotFoundError:
+        return ""
+    if not harness.get("needs_glibc") or any(glob.glob(root + pattern) for pattern in _GLIBC):
+        return ""
+    found = "musl, as in Alpine" if glob.glob(root + _MUSL) else "none"
+    return f"the harness {harness.get('name')} needs an image with glibc; this one has {found}: start from a Debian-like one"
+
+
+def tell(status: Status) -> None:
+    """Leaves a final status where it outlives the container."""
+    if status["phase"] not in _FINAL:
+        return
+    data = encode(status)
+    if path := os.environ.get(STATUS_VAR):
+        with open(path, "wb") as file:
+            file.write(data)
+    sys.stdout.flush()
+    os.write(1, b"\n" + STATUS_LINE.encode() + data + b"\n")
+
+
+def _end(*_: object) -> None:
+    raise Ended

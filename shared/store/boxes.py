@@ -1,0 +1,61 @@
+"""What runners in containers fetch: a spec for each sandbox, and packages, which many share. It opens to a ticket alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.store.connect import Client, Keys, raw, store_errors, text
+from shared.store.intents import LIFE_S, secret_hash
+
+_PACKAGE = "package:"
+
+
+class Boxes:
+    """Boxes of one run. Every method raises `StoreUnavailable` when the store does not answer in time.
+
+    Args:
+        client: of the store.
+        run_id: of the run.
+        ttl_s: seconds for which a box, and a package after its last box was put, is kept.
+    """
+
+    def __init__(self, client: Client, run_id: str, ttl_s: float = LIFE_S) -> None:
+        self._redis = client
+        self._key = Keys(run_id)
+        self._ttl = int(ttl_s)
+
+    async def put_package(self, sha256: str, body: bytes) -> None:
+        """Keeps a package; the same one twice is one."""
+        with store_errors("keep a package"):
+            await self._redis.set(self._key("package", sha256), body, ex=self._ttl)
+
+    async def put(self, ticket: str, spec: bytes, packages: Mapping[str, str]) -> list[str]:
+        """Keeps a box, unless packages of it are missing, whose hashes it gives. Doing it again puts the new one in its place.
+
+        Args:
+            ticket: that opens it.
+            spec: for its runner.
+            packages: hash by name.
+        """
+        key = self._key("box", secret_hash(ticket))
+        with store_errors("keep a box"):
+            wanted = sorted(set(packages.values()))
+            kept = [await self._redis.expire(self._key("package", sha256), self._ttl) for sha256 in wanted]
+            if missing := [sha256 for sha256, there in zip(wanted, kept, strict=True) if not there]:
+                return missing
+            box: dict[Any, Any] = {"spec": spec} | {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
+            await self._redis.hset(key, mapping=box)
+            await self._redis.expire(key, self._ttl)
+        return []
+
+    async def spec(self, ticket: str) -> bytes | None:
+        """The spec of a box; None if the ticket opens none."""
+        with store_errors("fetch a spec"):
+            return raw(await self._redis.hget(self._key("box", secret_hash(ticket)), "spec"))
+
+    async def package(self, ticket: str, name: str) -> bytes | None:
+        """A package of a box; None if the ticket opens no box that has it."""
+        with store_errors("fetch a package"):
+            sha256 = await self._redis.hget(self._key("box", secret_hash(ticket)), _PACKAGE + name)
+            return None if sha256 is None else raw(await self._redis.get(self._key("package", text(sha256))))
