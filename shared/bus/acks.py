@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections import deque
 from collections.abc import Callable
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 import nats.errors
 from nats.js.errors import APIError, NoStreamResponseError
 
+from shared.bus.servers import NatsServer, servers_of
 from shared.bus.wire import Answer, Hello, Wire
 
-_PORT = 4222
 _NO_RESPONDERS = b"NATS/1.0 503"
 
 
@@ -40,21 +40,18 @@ class Acks:
     """Messages, and the acknowledgements that they wait for.
 
     Args:
-        url: `nats://host:port`, or `tls`.
-        token: of the server, if it wants one.
+        url: `nats://host:port`, or `tls`; several of one cluster with commas between.
+        token: of the servers, if they want one.
         name: of the connection.
-        on_error: told what the server complains of.
+        on_error: told what a server complains of, and why there is no connection to it.
+
+    Raises:
+        ConfigError: `url` is something else.
     """
 
     def __init__(self, url: str, token: str | None, name: str, on_error: Callable[[str], None]) -> None:
-        parts = urlsplit(url if "://" in url else f"nats://{url}")
-        self._host, self._port, self._tls = parts.hostname or "localhost", parts.port or _PORT, parts.scheme == "tls"
-        user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
-        alone = password is None  # a name without a password is a token
-        self._hello = Hello(
-            name=name, auth_token=token or (user if alone else None), user=None if alone else user, password=password
-        )
-        self._on_error = on_error
+        self._servers = deque(servers_of(url))  # the one to be tried first is the first
+        self._token, self._name, self._on_error = token, name, on_error
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
         self._closed = False
@@ -99,17 +96,35 @@ class Acks:
             raise nats.errors.NoServersError from None
 
     async def _connect(self) -> Wire:
+        """A connection to the first server that takes one. Each that does not, or is still being waited for when this is
+        cancelled, is the last to be tried again."""
+        for left in range(len(self._servers) - 1, -1, -1):
+            server = self._servers[0]
+            self._servers.rotate(-1)
+            try:
+                wire = await self._connect_to(server)
+            except (OSError, nats.errors.Error) as e:
+                self._on_error(f"{server.name}: {e}")
+                if not left:
+                    raise
+            else:
+                self._servers.rotate(1)
+                return wire
+        raise AssertionError("there is a server")
+
+    async def _connect_to(self, server: NatsServer) -> Wire:
         loop = asyncio.get_running_loop()
-        transport, wire = await loop.create_connection(lambda: Wire(self._on_error), self._host, self._port)
+        transport, wire = await loop.create_connection(lambda: Wire(self._on_error), server.host, server.port)
         with contextlib.ExitStack() as unless_done:
             unless_done.callback(wire.close)
             await wire.greeted
-            if self._tls or wire.tls:
+            if server.tls or wire.tls:
                 context = ssl.create_default_context()
-                secured = await loop.start_tls(transport, wire, context, server_hostname=self._host)
+                secured = await loop.start_tls(transport, wire, context, server_hostname=server.host)
                 assert secured is not None, "the connection is open"
                 wire.connection_made(secured)
-            wire.hello(self._hello)
+            token = self._token or server.token
+            wire.hello(Hello(name=self._name, auth_token=token, user=server.user, password=server.password))
             await wire.ready
             unless_done.pop_all()
         return wire

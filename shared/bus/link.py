@@ -17,6 +17,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus.acks import Acks
 from shared.bus.client import SteadyClient
+from shared.bus.servers import urls_of
 from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream, merged
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
@@ -56,7 +57,7 @@ class Link:
         try:
             async with asyncio.timeout(self._config.timeout_s):
                 await self.client.connect(
-                    self._config.url,
+                    urls_of(self._config.url),
                     token=self._token,
                     name=self._name,
                     error_cb=self._on_error,

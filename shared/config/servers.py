@@ -27,7 +27,7 @@ class BusConfig(Section, frozen=True, kw_only=True):
     """NATS.
 
     Attributes:
-        url: of a running server; empty starts the embedded one.
+        url: of a running server, or of several of a cluster with commas between; empty starts the embedded one.
         token_env: environment variable with the server's token.
         timeout_s: how long a publish may wait for its acknowledgement, retries included.
         max_deliver: deliveries before a message becomes a dead letter.
