@@ -25,8 +25,8 @@ T = TypeVar("T")
 DURABLE = "archive"
 KINDS = EVENTS
 """What is archived: all but commands."""
-CONCURRENCY = 64
-"""Messages that wait for one write, at most, of each stream."""
+CONCURRENCY = 128
+"""Messages that wait for one write, at most, of each stream: the disk takes as long for one as for many."""
 EXPIRE_S = 30.0
 RETRY_S = 1.0
 """Pause after what failed (the disk is full, the store away). Messages wait meanwhile; the bus keeps them."""
