@@ -28,7 +28,8 @@ class Engine:
         self.host = f"unix://{folder}/docker.sock"
         self._log = folder / "log"
         self._argv = [
-            str(program), "--host", self.host, "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false",
+            "unshare", "--net", str(program),  # an engine without a bridge would remove the machine's
+            "--host", self.host, "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false",
             f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid",
         ]  # fmt: skip
         top = program.parents[2]  # not installed, but unpacked there
