@@ -101,7 +101,7 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
             base_url=seen_url(attempt), key=attempt.endpoint.key,
             model=config.engine.served_name, context_length=config.engine.max_model_len,
             instruction=attempt.task.instruction, home=seen.home, logs=seen.logs, workdir=seen.app,
-            metadata=attempt.task.metadata,
+            metadata=attempt.task.metadata, in_image=attempt.isolation.kind == "container",
         )
     )  # fmt: skip
     attempt.isolation.check_readable(launch.read_only)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import fakeredis
 
 from services.orchestrator.backends.docker.backend import DockerBackend, docker_backend
+from services.orchestrator.backends.docker.container import container_name
+from services.orchestrator.backends.docker.engine import connect
 from services.orchestrator.backends.port import Box, Resources
 from services.orchestrator.depot import Depot
 from services.orchestrator.plan import ENVIRONMENT, TESTS
@@ -57,7 +58,7 @@ class DockerKit:
             self._proxy = ProxyService(self._config, MemoryBus(), *kept, control_key=KEY)
             await self._proxy.start()
         port = int(self._proxy.control_url.rpartition(":")[2])
-        self._depots.append(Depot(replace_port(self._config.proxy, port), KEY, patience_s=5.0))
+        self._depots.append(Depot(ProxyConfig(control_port=port), KEY, patience_s=5.0))
         backend = docker_backend(self._config, self._depots[-1])
         await backend.open()
         return backend
@@ -73,7 +74,9 @@ class DockerKit:
         return replace(self.box("exit 0", name), image="openforge-no-such-image:1")
 
     async def vanish(self, name: str) -> None:
-        subprocess.run(["docker", "rm", "--force", f"openforge-{self._config.run.id}-{name}"], check=True, capture_output=True)
+        docker = connect("")
+        await docker.containers.container(container_name(self._config.run.id, name)).delete(force=True)
+        await docker.close()
 
     async def interrupt(self) -> None:
         """Connections to an engine cannot be broken from outside; test_docker_restart.py kills one of its own."""
@@ -87,8 +90,3 @@ class DockerKit:
             await depot.close()
         if self._proxy is not None:
             await self._proxy.stop()
-
-
-def replace_port(settings: ProxyConfig, port: int) -> ProxyConfig:
-    """The proxy's settings with the port that it took."""
-    return ProxyConfig(control_port=port, socket=settings.socket)
