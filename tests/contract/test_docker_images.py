@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.orchestrator.backends.docker.images import BUILD_LOG, Images
-from shared.errors import ImageError
+from shared.errors import Cancelled, ImageError
 from tests.contract.docker_room import BASE, DONE, Room, box, open_room
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("docker_engine")]
@@ -48,8 +48,7 @@ async def test_a_tasks_image_is_built_from_its_folder(room: Room, environment: P
 async def test_a_group_builds_its_image_once(room: Room, environment: Path, caplog: pytest.LogCaptureFixture) -> None:
     dockerfile(environment, "COPY note.txt /", "RUN sleep 1")
     caplog.set_level("INFO")
-    for name in ("s1", "s2", "s3"):
-        await room.start(name, dockerfile=environment)
+    await asyncio.gather(*(room.start(name, dockerfile=environment) for name in ("s1", "s2", "s3")))
     for name in ("s1", "s2", "s3"):
         assert (await room.until(name, "ended")).error is None
     assert len([r for r in caplog.records if r.getMessage().startswith("building openforge-task-")]) == 1
@@ -83,12 +82,21 @@ async def test_a_build_that_takes_too_long_is_given_up(room: Room, environment: 
 
 
 async def test_who_waits_no_longer_does_not_end_the_build_for_others(room: Room, environment: Path) -> None:
-    dockerfile(environment, "COPY note.txt /", "RUN sleep 2")
-    await room.start("s1", dockerfile=environment)
-    await room.start("s2", dockerfile=environment)
+    dockerfile(environment, "COPY note.txt /", "RUN sleep 3")
+    asking = [asyncio.create_task(room.start(name, dockerfile=environment)) for name in ("s1", "s2")]
+    await room.until("s2", "pull")
     await asyncio.sleep(1.0)
     await room.backend.end("s1", 0.0)
+    assert isinstance((await room.until("s1", "ended")).error, Cancelled)
     assert (await room.until("s2", "ended")).error is None
+    await asyncio.gather(*asking)
+
+
+async def test_asking_returns_before_an_image_that_takes_long_is_built(room: Room, environment: Path) -> None:
+    dockerfile(environment, "COPY note.txt /", "RUN sleep 12")
+    await room.start("s1", dockerfile=environment)
+    assert [seen.stage for seen in await room.backend.present()] == ["pull"]
+    assert (await room.until("s1", "ended")).error is None
 
 
 async def test_a_folder_without_a_dockerfile_is_an_error_of_its_image(room: Room, environment: Path) -> None:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _AWAY_S = 60.0  # how long making a sandbox waits for an engine that is away
 _PAUSE_S = 5.0  # longest pause before the next try
+_PATIENCE_S = 10.0
+"""How long asking for a sandbox waits until it is there, and outlives whoever asked. Building an image may take longer."""
 _NO_DISK = "--storage-opt is supported only"
 _LIMITS = (("MemoryLimit", "memory"), ("PidsLimit", "processes"), ("CpuCfsQuota", "cpus"))
 
@@ -87,6 +89,7 @@ class DockerBackend:
             self._making[box.name] = task = asyncio.create_task(self._make(box))
             task.add_done_callback(lambda made: self._made(box.name, made))
             self._tell(self._coming(box.name))
+            await asyncio.wait({task}, timeout=_PATIENCE_S)
 
     async def present(self) -> list[Seen]:
         """See `Backend.present`."""
