@@ -51,7 +51,7 @@ class Box:
         spec: what its runner is told, with paths as the runner sees them.
         folder: of the attempt in the run folder, where what is known of it is kept.
         image: that it starts from; empty in backends without images.
-        dockerfile: folder with the Dockerfile that the image is built from; `image` is of no meaning then
+        dockerfile: that the image is built from, with its folder as the context; `image` is of no meaning then.
         build_timeout_s: limit of that in seconds.
         harness: name of the adapter of the harness, which is brought into the image; empty for none.
         packages: folders of this machine that the runner unpacks when a phase begins, by the name that the phase calls them.

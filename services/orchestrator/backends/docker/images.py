@@ -75,7 +75,7 @@ class Images:
             await self._once.do(name, lambda: self._pull(name))
             return name
         try:
-            return await self._built(box.dockerfile, box.build_timeout_s)
+            return await self._built(box.dockerfile.parent, box.build_timeout_s)
         except BuildError as e:
             box.folder.mkdir(parents=True, exist_ok=True)
             (box.folder / BUILD_LOG).write_text("\n".join(e.lines) + "\n", encoding="utf-8")
