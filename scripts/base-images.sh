@@ -21,9 +21,14 @@ have() {
   docker image inspect "$1" >/dev/null 2>&1 || timeout "$PULL_S" docker pull -q "$1" >/dev/null 2>&1
 }
 
-# debootstrap is a script; unpacked it serves as well as installed.
+# debootstrap is a script; unpacked it serves as well as installed. It fetches with wget.
 bootstrap() {
   local tool=$DIR/debootstrap
+  if command -v debootstrap >/dev/null; then
+    debootstrap "$@"
+    return
+  fi
+  command -v wget >/dev/null || die "debootstrap fetches with wget: apt-get install wget"
   if [ ! -e "$tool/usr/sbin/debootstrap" ]; then
     mkdir -p "$tool"
     (cd "$tool" && apt-get -qq -o APT::Sandbox::User=root download debootstrap && dpkg-deb -x debootstrap_*.deb .)
