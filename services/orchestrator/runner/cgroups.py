@@ -29,6 +29,19 @@ def make(groups: list[Cgroup]) -> None:
                 file.write(value)
 
 
+def join(groups: list[Cgroup]) -> None:
+    """Puts this process, which has one thread, into groups. Version 1 has a file for threads, which spares it some 20 ms of
+    waiting for all processors.
+
+    Raises:
+        OSError: it may not.
+    """
+    for group in groups:
+        threads = f"{group['folder']}/tasks"
+        with open(threads if os.path.exists(threads) else f"{group['folder']}/cgroup.procs", "w", encoding="ascii") as file:
+            file.write("0")
+
+
 def remove(groups: list[Cgroup]) -> None:
     """Removes groups whose processes have all ended; the kernel may notice that a little late.
 

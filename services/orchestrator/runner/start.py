@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 
+from services.orchestrator.runner.cgroups import join
 from services.orchestrator.runner.files import user_ids
 from services.orchestrator.runner.relay import listen
 from services.orchestrator.runner.system import PR_SET_PDEATHSIG, own_network, prctl
@@ -53,9 +54,7 @@ def start(phase: Phase, spec: Spec, output: int, mark: int, handover: socket.soc
 
 
 def _confine(phase: Phase, spec: Spec, handover: socket.socket | None) -> None:
-    for group in spec["cgroups"]:
-        with open(f"{group['folder']}/cgroup.procs", "w", encoding="ascii") as file:
-            file.write("0")
+    join(spec["cgroups"])
     if phase["network"] == "own":
         own_network()
         if handover:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from services.orchestrator.isolation import INSTALL
 from services.orchestrator.plan import Attempt, plan
 from services.orchestrator.sandbox import Isolation, Kind, copy_etc
 from services.orchestrator.spec import Spec, Status
-from shared.config import Config, OrchestratorConfig
+from shared.config import Config, OrchestratorConfig, ResourcesConfig
 from shared.events import RolloutStart
 from shared.roles import RoleRule
 from shared.task import load_task
@@ -82,6 +82,7 @@ class Bench:
     records: Path
     sandboxes: Path
     proxy: str = "http://127.0.0.1:9/run/k"
+    resources: dict[str, int] = field(default_factory=dict)
 
     def spec(
         self,
@@ -115,7 +116,9 @@ class Bench:
             Endpoint(self.proxy, "k"),
             {},
         )
-        spec = plan(attempt, Config(orchestrator=OrchestratorConfig(verifier_timeout_s=verifier_timeout_s)))
+        resources = ResourcesConfig(**self.resources)  # type: ignore[arg-type]
+        settings = OrchestratorConfig(verifier_timeout_s=verifier_timeout_s, resources=resources)
+        spec = plan(attempt, Config(orchestrator=settings))
         spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes
         return spec
 
@@ -125,8 +128,12 @@ class Bench:
         return LocalBackend(self.records)
 
     async def run(self, script: str, **changes: Any) -> Status:
+        return await self.carry_out(self.spec(script, **changes))
+
+    async def carry_out(self, spec: Spec) -> Status:
+        """What the runner of a spec tells in the end."""
         backend = self.backend
-        backend.start("r1-a1", self.spec(script, **changes))
+        backend.start("r1-a1", spec)
         return await backend.wait("r1-a1")
 
     def status(self, session: str = "r1-a1") -> Status | None:

@@ -1,0 +1,94 @@
+"""A hostile agent, in every kind of sandbox that this machine can give: it reaches the proxy, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.engine.scripted import ScriptedEngine
+from tests.hostile.arenas import Arena, Local
+from tests.unit.orchestrator.conftest import bench_of, make_task, open_folder
+from tests.unit.orchestrator.runners import Bench, Kind, processes_with
+from tests.unit.proxy.world import World, living_world
+
+__all__ = ["bench_of", "make_task", "open_folder"]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid")
+FORGED = "1\n"
+PIDS, MEMORY_MB = 64, 256
+OWN = {"/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py"}
+"""What an agent may be able to write, in a root of its own or before it is made anew."""
+
+
+@pytest.fixture
+async def proxy(scripted_engine: ScriptedEngine) -> AsyncIterator[World]:
+    async with living_world(scripted_engine) as world:
+        yield world
+
+
+@pytest.fixture
+def services() -> Iterator[dict[str, str]]:
+    """Stand-ins for what a rollout must not reach: somebody listens there. And addresses outside of the machine."""
+    with ExitStack() as stack:
+        listening = {
+            name: stack.enter_context(socket.create_server(("0.0.0.0", 0))) for name in ("nats", "redis", "api", "control")
+        }
+        inner = {name: f"127.0.0.1:{sock.getsockname()[1]}" for name, sock in listening.items()}
+        yield inner | {"metadata": "169.254.169.254:80", "internet": "1.1.1.1:443"}
+
+
+@pytest.fixture(params=ARENAS)
+async def arena(request: pytest.FixtureRequest, bench_of: Callable[[Kind], Bench], proxy: World) -> Arena:
+    kind, _, somebody = request.param.partition("-")
+    bench = bench_of(kind)
+    bench.proxy = await proxy.open("r1-a1")
+    bench.resources = {"pids": PIDS, "memory_mb": MEMORY_MB}
+    bench.task.joinpath("tests/test.sh").write_text('#!/bin/sh\necho 0 > "$LOGS_DIR/verifier/reward.txt"\n')
+    return Local(bench, as_somebody=bool(somebody))
+
+
+@pytest.fixture
+async def order(arena: Arena, services: dict[str, str], proxy: World) -> dict[str, Any]:
+    """What the agent is to try."""
+    secret = (await proxy.open("r2-a1")).rpartition("/")[2]
+    return {
+        "reach": services, "ports": [int(services["nats"].rpartition(":")[2])], "secret": secret[::-1],
+        "folders": ["/run", "/root", "/home", "/srv", "/etc"], "own": "",
+        "write": ["/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py", "/usr/bin/of-x",
+                  "/etc/of-x", "/proc/sys/kernel/panic", "/sys/fs/cgroup/of-x/cgroup.procs"],
+        "forged": FORGED, "tests": ["/tests/test.sh", "/solution"], "mb": 4 * MEMORY_MB, "bytes": 50_000_000,
+        "trace": f"{arena.app}/trace", "mark": f"hostile-{secrets.token_hex(6)}", "report": f"{arena.app}/reached.json",
+        "stay": True, "not": [],
+    }  # fmt: skip
+
+
+async def test_a_hostile_agent_reaches_the_proxy_and_nothing_else(arena: Arena, order: dict[str, Any], proxy: World) -> None:
+    own = (await proxy.open("r1-a1")).rpartition("/")[2]
+    outcome = await arena.run(order | {"own": own}, timeout_s=30.0)
+    got, agent, verify = outcome.reached, outcome.status["phases"]["agent"], outcome.status["phases"]["verify"]
+    assert got, outcome.printed[-2000:]
+    assert (got["secrets"], got["tickets"], got["tests"], got["privileges"]) == ([], [], [], [])
+    assert set(got["writing"]) <= OWN  # what that is worth is seen below
+    assert got["tracing"] in ([], [1] if arena.own_first else [])
+    if not arena.open_network:
+        assert (got["network"], got["calls"]) == ([], [own])
+        assert got["listening"] == [8080]
+    # it neither ended the runner nor forged its words, and what it left has no bearing on the reward
+    assert (outcome.status["phase"], agent["timed_out"], agent["limit"]) == ("done", True, "wall")
+    assert verify["collected"] == {"reward.txt": "0\n"}
+    # it was held within its limits, and the machine's other programs were not touched
+    assert 10 < got["bomb"] <= PIDS
+    assert got["memory"] < MEMORY_MB
+    assert len(outcome.printed) < 1_100_000
+    # and nothing of it goes on
+    assert processes_with(order["mark"]) == []
+    size = arena.left("trace").stat().st_size
+    await asyncio.sleep(0.3)
+    assert arena.left("trace").stat().st_size == size
