@@ -155,7 +155,7 @@ def flood(order: Order) -> int:
 
 def outlive(order: Order) -> str:
     """Leaves processes behind that no longer belong to anybody, ignore being asked to end, and go on writing."""
-    script = f"trap '' TERM INT HUP; while :; do echo x >> {order['trace']}; sleep 0.05; done # {order['mark']}"
+    script = f": {order['mark']}; trap '' TERM INT HUP; while :; do echo x >> {order['trace']}; sleep 0.05; done"
     for _ in range(3):
         subprocess.Popen(["setsid", "sh", "-c", f"({script}) &"], start_new_session=True)
     until = time.monotonic() + 10

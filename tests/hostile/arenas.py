@@ -31,8 +31,8 @@ class Arena(Protocol):
     open_network: bool
     """It is known not to keep an agent from the machine's network."""
 
-    own_first: bool
-    """The first process that it sees is one of its own user, without any right or duty, and not the runner."""
+    own_root: bool
+    """It sees a root folder that it may write to, gone afterwards, and a first process of its own user that is not the runner."""
 
     async def run(self, order: dict[str, Any], *, timeout_s: float) -> Outcome:
         """Runs the agent with an order, and the verifier after it."""
@@ -50,7 +50,7 @@ class Local:
         self._bench, self._as_somebody = bench, as_somebody
         if as_somebody:
             bench.isolation = replace(bench.isolation, root=False, setpriv="")
-        self.own_first = as_somebody
+        self.own_root = as_somebody
         self.open_network = not bench.isolation.network
         self.app = "/app" if bench.isolation.kind == "bubblewrap" else str(bench.inside("app"))
 

@@ -24,7 +24,7 @@ ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid")
 FORGED = "1\n"
 PIDS, MEMORY_MB = 64, 256
 OWN = {"/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py"}
-"""What an agent may be able to write, in a root of its own or before it is made anew."""
+"""What an agent may be able to write: it is made anew before it counts, or written over."""
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ async def test_a_hostile_agent_reaches_the_proxy_and_nothing_else(arena: Arena, 
     got, agent, verify = outcome.reached, outcome.status["phases"]["agent"], outcome.status["phases"]["verify"]
     assert got, outcome.printed[-2000:]
     assert (got["secrets"], got["tickets"], got["tests"], got["privileges"]) == ([], [], [], [])
-    assert set(got["writing"]) <= OWN  # what that is worth is seen below
-    assert got["tracing"] in ([], [1] if arena.own_first else [])
+    assert set(got["writing"]) <= (set(order["write"]) if arena.own_root else OWN)  # what that is worth is seen below
+    assert got["tracing"] in ([], [1] if arena.own_root else [])
     if not arena.open_network:
         assert (got["network"], got["calls"]) == ([], [own])
         assert got["listening"] == [8080]

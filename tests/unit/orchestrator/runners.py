@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -83,6 +83,7 @@ class Bench:
     sandboxes: Path
     proxy: str = "http://127.0.0.1:9/run/k"
     resources: dict[str, int] = field(default_factory=dict)
+    network: Literal["none", "task"] = "none"
 
     def spec(
         self,
@@ -117,7 +118,7 @@ class Bench:
             {},
         )
         resources = ResourcesConfig(**self.resources)  # type: ignore[arg-type]
-        settings = OrchestratorConfig(verifier_timeout_s=verifier_timeout_s, resources=resources)
+        settings = OrchestratorConfig(verifier_timeout_s=verifier_timeout_s, resources=resources, network=self.network)
         spec = plan(attempt, Config(orchestrator=settings))
         spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes
         return spec
