@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.orchestrator.backends.port import Resources
+from services.orchestrator.sandbox import Kind
+from tests.contract.conftest import docker_engine
 from tests.engine.scripted import ScriptedEngine
 from tests.hostile.arenas import Arena, Local
+from tests.hostile.docker_arena import docker_arena
 from tests.unit.orchestrator.conftest import bench_of, make_task, open_folder
-from tests.unit.orchestrator.runners import Bench, Kind, processes_with
+from tests.unit.orchestrator.runners import Bench, processes_with
 from tests.unit.proxy.world import World, living_world
 
-__all__ = ["bench_of", "make_task", "open_folder"]
+__all__ = ["bench_of", "docker_engine", "make_task", "open_folder"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid")
+ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid", pytest.param("docker", marks=pytest.mark.real))
+VERIFIER = """#!/bin/sh
+before=$(wc -c < trace); sleep 0.3; after=$(wc -c < trace)
+[ "$before" -gt 0 ] && [ "$before" = "$after" ] && echo QUIET
+echo 0 > "$LOGS_DIR/verifier/reward.txt"
+echo "REACHED $(cat reached.json)"
+"""
 FORGED = "1\n"
 PIDS, MEMORY_MB = 64, 256
 OWN = {"/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py"}
@@ -28,8 +39,16 @@ OWN = {"/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/
 
 
 @pytest.fixture
-async def proxy(scripted_engine: ScriptedEngine) -> AsyncIterator[World]:
-    async with living_world(scripted_engine) as world:
+def sockets() -> Iterator[Path]:
+    """A folder for the proxy's unix socket, whose path must be short."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+async def proxy(scripted_engine: ScriptedEngine, sockets: Path) -> AsyncIterator[World]:
+    async with living_world(scripted_engine, socket=str(sockets / "proxy.sock")) as world:
         yield world
 
 
@@ -45,13 +64,21 @@ def services() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(params=ARENAS)
-async def arena(request: pytest.FixtureRequest, bench_of: Callable[[Kind], Bench], proxy: World) -> Arena:
+async def arena(
+    request: pytest.FixtureRequest, bench_of: Callable[[Kind], Bench], proxy: World, sockets: Path
+) -> AsyncIterator[Arena]:
     kind, _, somebody = request.param.partition("-")
-    bench = bench_of(kind)
+    if kind == "docker":
+        request.getfixturevalue("docker_engine")
+    bench = bench_of("process" if kind == "docker" else kind)
     bench.proxy = await proxy.open("r1-a1")
     bench.resources = {"pids": PIDS, "memory_mb": MEMORY_MB}
-    bench.task.joinpath("tests/test.sh").write_text('#!/bin/sh\necho 0 > "$LOGS_DIR/verifier/reward.txt"\n')
-    return Local(bench, as_somebody=bool(somebody))
+    bench.task.joinpath("tests/test.sh").write_text(VERIFIER)
+    if kind == "docker":
+        async with docker_arena(bench, proxy, sockets, Resources(memory_mb=MEMORY_MB, pids=PIDS)) as docker:
+            yield docker
+    else:
+        yield Local(bench, as_somebody=bool(somebody))
 
 
 @pytest.fixture
@@ -87,8 +114,6 @@ async def test_a_hostile_agent_reaches_the_proxy_and_nothing_else(arena: Arena, 
     assert 10 < got["bomb"] <= PIDS
     assert got["memory"] < MEMORY_MB
     assert len(outcome.printed) < 1_100_000
-    # and nothing of it goes on
+    # and nothing of it went on when the verifier began
+    assert "QUIET" in outcome.verified
     assert processes_with(order["mark"]) == []
-    size = arena.left("trace").stat().st_size
-    await asyncio.sleep(0.3)
-    assert arena.left("trace").stat().st_size == size

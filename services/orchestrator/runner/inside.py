@@ -19,6 +19,7 @@ import signal
 import sys
 
 from services.orchestrator.runner.fetch import Source
+from services.orchestrator.runner.files import empty
 from services.orchestrator.runner.phases import Runner
 from services.orchestrator.runner.report import STATUS_LINE, encode
 from services.orchestrator.runner.system import PR_SET_DUMPABLE, prctl
@@ -87,7 +88,12 @@ def tell(status: Status) -> None:
         return
     data = encode(status)
     if path := os.environ.get(STATUS_VAR):
-        with open(path, "wb") as file:
+        if os.path.islink(path):  # left by an agent, to have something else written
+            os.unlink(path)
+        elif os.path.isdir(path):
+            empty(path)
+            os.rmdir(path)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "wb") as file:
             file.write(data)
     sys.stdout.flush()
     os.write(1, b"\n" + STATUS_LINE.encode() + data + b"\n")

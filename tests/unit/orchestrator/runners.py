@@ -117,7 +117,7 @@ class Bench:
             Endpoint(self.proxy, "k"),
             {},
         )
-        resources = ResourcesConfig(**self.resources)  # type: ignore[arg-type]
+        resources = ResourcesConfig(**self.resources)
         settings = OrchestratorConfig(verifier_timeout_s=verifier_timeout_s, resources=resources, network=self.network)
         spec = plan(attempt, Config(orchestrator=settings))
         spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes
