@@ -28,7 +28,7 @@ test-alone: setup mini check
 
 test-servers: setup
 	@$(BIN)/python -m pytest tests/contract -n auto --dist loadfile -m "not harness"
-	@$(BIN)/python -m pytest tests/e2e -m "not harness"
+	@$(BIN)/python -m pytest tests/hostile tests/e2e -m "not harness"
 
 test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
 	@$(BIN)/openforge harness install $(PROGRAMS)

@@ -46,6 +46,7 @@ def main() -> None:
     prctl(PR_SET_DUMPABLE, 0)  # before anything of the task runs: its environment holds the ticket
     source = Source(os.environ[PROXY_VAR], os.environ[TICKET_VAR])
     signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     status: Status = {"pid": os.getpid(), "phase": "cancelled", "error": None, "phases": {}}
     try:
         spec = prepared(json.loads(source.get(SPEC)), os.environ[PROXY_VAR])

@@ -71,6 +71,7 @@ class Runner:
         self._relay: Relay | None = None
         self._handover: socket.socket | None = None
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a pod agent and runner are one user
         self._signals = signal_file({signal.SIGTERM, signal.SIGCHLD})
         self._loop.watch(self._signals, READ, self._on_signal)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -95,6 +96,7 @@ class Runner:
             self._end_all(set())
         except Failure as e:
             why += f"; {e}"
+        cgroups.give_up(self.spec["cgroups"])
         self.status["error"] = why
         self._report("failed")
 

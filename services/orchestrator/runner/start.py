@@ -44,7 +44,8 @@ def start(phase: Phase, spec: Spec, output: int, mark: int, handover: socket.soc
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the last change of user, which would undo it
         if os.getppid() == runner:
             os.chdir(phase["cwd"])
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            for number in (signal.SIGPIPE, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             os.execve(phase["argv"][0], phase["argv"], phase["env"])
     except (OSError, ValueError) as e:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import fakeredis
+import psutil
 import pytest
 
 from services.orchestrator.backends.port import Box
@@ -31,6 +32,7 @@ from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.orchestrator.house import KEY, RUN, until
+from tests.unit.orchestrator.runners import isolation_of
 
 RUN_INSIDE = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner.inside import main; main()"
 
@@ -57,10 +59,10 @@ class Depots:
         return phase
 
     @asynccontextmanager
-    async def runner(self, ticket: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def runner(self, ticket: str, *around: str) -> AsyncIterator[asyncio.subprocess.Process]:
         env = {"OPENFORGE_PROXY": self.address, "OPENFORGE_TICKET": ticket, "OPENFORGE_STATUS": str(self.top / "status")}
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", "-c", RUN_INSIDE, ROOT, env=env, stdout=asyncio.subprocess.PIPE
+            *around, sys.executable, "-I", "-S", "-c", RUN_INSIDE, ROOT, env=env, stdout=asyncio.subprocess.PIPE
         )
         try:
             yield process
@@ -69,9 +71,9 @@ class Depots:
                 process.kill()
                 await process.wait()
 
-    async def run(self, box: Box) -> tuple[Status, str]:
+    async def run(self, box: Box, *around: str) -> tuple[Status, str]:
         """The status, which was told in two ways, and what was printed before it."""
-        async with self.runner(await self.depot.put(box)) as process:
+        async with self.runner(await self.depot.put(box), *around) as process:
             printed, _ = await process.communicate()
         assert process.returncode == 0
         before, _, last = printed.decode().rstrip("\n").rpartition("\n")
@@ -81,15 +83,16 @@ class Depots:
 
 
 @pytest.fixture
-async def depots(scripted_engine: ScriptedEngine, tmp_path: Path) -> AsyncIterator[Depots]:
+async def depots(scripted_engine: ScriptedEngine, open_folder: Path) -> AsyncIterator[Depots]:
+    open_folder.chmod(0o777)
     store = fakeredis.FakeAsyncRedis()
-    settings = ProxyConfig(socket=str(tmp_path / "proxy.sock"))
+    settings = ProxyConfig(socket=str(open_folder / "proxy.sock"))
     config = Config(run=RunConfig(id=RUN), engine=EngineConfig(url=scripted_engine.url), proxy=settings)
     kept = Sessions(store, RUN), Blobs(store, RUN), Boxes(store, RUN)
     proxy = ProxyService(config, MemoryBus(), *kept, control_key=KEY)
     await proxy.start()
     depot = Depot(ProxyConfig(control_port=int(proxy.control_url.rpartition(":")[2])), KEY, patience_s=5.0)
-    yield Depots(proxy, depot, store, tmp_path)
+    yield Depots(proxy, depot, store, open_folder)
     await depot.close()
     await proxy.stop()
 
@@ -124,6 +127,39 @@ async def test_neither_ticket_nor_address_is_in_the_agents_environment(depots: D
     assert "PATH=" in printed
     if os.geteuid() != 0:  # root reads everything; in a container it lacks the right to
         assert "OPENFORGE" not in printed
+
+
+def as_first_process() -> list[str]:
+    """What makes a program the first process of its own, as a user who is not root, as in a pod."""
+    isolation = isolation_of("bubblewrap")
+    first = [isolation.bwrap, "--unshare-user", "--unshare-pid", "--as-pid-1", "--bind", "/", "/", "--proc", "/proc"]
+    return [*isolation.drop, *first, "--dev-bind", "/dev", "/dev", "--die-with-parent", "--"]
+
+
+async def test_an_agent_of_its_own_user_can_neither_read_nor_trace_nor_end_a_containers_first_process(depots: Depots) -> None:
+    script = (
+        "echo pid $PPID; cat /proc/1/environ; ls /proc/1/fd; for s in TERM INT HUP USR1 KILL STOP; do kill -$s 1; done;"
+        "(setsid sleep 600 &); sleep 0.3; echo still here"
+    )
+    verify = depots.phase("verify", "ps -A -o args= | grep -c '^sleep 600' ; true")
+    status, printed = await depots.run(depots.box(depots.phase("agent", script), verify), *as_first_process())
+    assert (status["phase"], status["error"], status["pid"]) == ("done", None, 1)
+    assert status["phases"]["agent"]["exit_code"] == 0
+    assert "pid 1\n" in printed
+    assert "still here\n" in printed
+    assert "OPENFORGE" not in printed
+    assert printed.count("Permission denied") == 2
+    assert printed.endswith("--- verify ---\n0\n")
+
+
+async def test_sigterm_from_outside_ends_a_containers_first_process(depots: Depots) -> None:
+    ticket = await depots.depot.put(depots.box(depots.phase("agent", "touch started; sleep 600")))
+    async with depots.runner(ticket, *as_first_process()) as process:
+        await until(lambda: (depots.top / "app" / "started").exists(), "the agent to run")
+        (first,) = psutil.Process(process.pid).children()
+        first.terminate()
+        await process.communicate()
+    assert json.loads((depots.top / "status").read_text())["phase"] == "cancelled"
 
 
 async def test_the_relay_leads_to_the_proxy(depots: Depots) -> None:
