@@ -14,12 +14,12 @@ from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
 from services.orchestrator.sandbox import SOLUTION, Isolation, PhaseName, Sandbox, log_folders
-from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack
+from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack, phase_name
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.errors import TaskError
 from shared.events import RolloutStart
-from shared.task import Task, expand, refuse
+from shared.task import Step, Task, expand, refuse
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
@@ -55,9 +55,9 @@ class Attempt:
     host_env: Mapping[str, str]
 
 
-def agent_limit(start: RolloutStart, task: Task, config: Config) -> float:
-    """Wall-clock limit of the agent in seconds: the command's, else the task's, else the configured one."""
-    return start.timeout_s or task.agent.timeout_sec or config.orchestrator.timeout_s
+def agent_limit(start: RolloutStart, step: Step, config: Config) -> float:
+    """Wall-clock limit of an agent in seconds: the command's, else the task's, else the configured one."""
+    return start.timeout_s or step.agent.timeout_sec or config.orchestrator.timeout_s
 
 
 def resources_of(task: Task, config: Config) -> Resources:
@@ -83,49 +83,54 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     env = expand(task.environment.env, attempt.host_env)
     resources = resources_of(task, config)
     name = f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}"
-    return Spec(
+    spec = Spec(
         status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"),
         log_bytes=LOG_BYTES, grace_s=GRACE_S,
         cgroups=groups.plan(name, resources),
         rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
-        phases=[
-            *_health(attempt, sandbox, env), _agent(attempt, sandbox, env, config), _verify(attempt, sandbox, env, config)
-        ],
+        phases=_health(attempt, sandbox, env),
     )  # fmt: skip
+    for number in range(len(task.steps)):
+        spec["phases"] += [_agent(attempt, sandbox, env, config, number), _verify(attempt, sandbox, env, config, number)]
+    if len(task.steps) > 1:
+        spec["strategy"] = task.strategy
+    return spec
 
 
-def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config) -> Phase:
-    seen = sandbox.seen("agent")
+def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config, number: int) -> Phase:
+    seen, step = sandbox.seen("agent"), attempt.task.steps[number]
     launch = attempt.harness.launch(
         Request(
             base_url=seen_url(attempt), key=attempt.endpoint.key,
             model=config.engine.served_name, context_length=config.engine.max_model_len,
-            instruction=attempt.task.instruction, home=seen.home, logs=seen.logs, workdir=seen.app,
+            instruction=step.instruction, home=seen.home, logs=seen.logs, workdir=seen.app,
             metadata=attempt.task.metadata, in_image=attempt.isolation.kind == "container",
         )
     )  # fmt: skip
     attempt.isolation.check_readable(launch.read_only)
     phase = _phase(attempt, sandbox, "agent", list(launch.argv), launch.read_only, launch.solution)
-    if not attempt.task.environment.healthcheck:
+    if number:
+        _go_on(phase, attempt, sandbox, number)
+    elif not attempt.task.environment.healthcheck:
         _begin(phase, attempt, sandbox)
     phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
     phase["env"] |= env | launch.env
     if launch.solution:
-        _add_solution(phase, attempt, f"{sandbox.host('agent').home}/{SOLUTION}")
-    phase["timeout_s"] = agent_limit(attempt.start, attempt.task, config)
+        _add_solution(phase, attempt, step, f"{sandbox.host('agent').home}/{SOLUTION}")
+    phase["timeout_s"] = agent_limit(attempt.start, step, config)
     phase["relay"] = relay_of(attempt)
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
     phase["storage_mb"] = resources_of(attempt.task, config).storage_mb or 0
     return phase
 
 
-def _add_solution(phase: Phase, attempt: Attempt, target: str) -> None:
+def _add_solution(phase: Phase, attempt: Attempt, step: Step, target: str) -> None:
     """For the harness `oracle`: the task's own solution, and its environment."""
-    source = attempt.task.steps[0].solution
+    source = step.solution
     if attempt.isolation.kind == "container":
         raise TaskError("solutions are run in local sandboxes: use orchestrator.backend = 'local'")
     if not (source / "solve.sh").is_file():
-        raise TaskError(f"{attempt.task.name} has no solution/solve.sh")
+        raise TaskError(f"{attempt.task.name} has no {source.relative_to(attempt.task.folder)}/solve.sh")
     phase["fresh"].append(target)
     phase["copies"].append(Copy(source=str(source), target=target, skip=[]))
     phase["executable"].append(f"{target}/solve.sh")
@@ -139,7 +144,7 @@ def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Pha
         return []
     phase = _phase(attempt, sandbox, "agent", ["/bin/sh", "-c", check.command], ())
     _begin(phase, attempt, sandbox)
-    phase["name"], phase["log"] = "health", phase["log"] and str(attempt.record / "health.log")
+    _rename(phase, attempt, "health")
     phase["env"] |= env
     phase["timeout_s"], phase["interval_s"] = check.timeout_sec, check.interval_sec
     phase["tries"] = check.retries + int(check.start_period_sec // max(check.start_interval_sec, 1.0))
@@ -173,19 +178,34 @@ def seen_url(attempt: Attempt) -> str:
     return url._replace(netloc=f"{HOST}:{PORT}").geturl() if relay_of(attempt) else attempt.endpoint.base_url
 
 
-def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config) -> Phase:
-    host, task = sandbox.host("verify"), attempt.task
+def _go_on(phase: Phase, attempt: Attempt, sandbox: Sandbox, number: int) -> None:
+    """A further step goes on with the working folder, and with nothing that could be a trap or of the verifier."""
+    host = sandbox.host("agent")
+    _rename(phase, attempt, phase_name("agent", number))
+    phase["fresh"] += [f"{host.logs}/agent", f"{host.logs}/verifier", host.tests]
+
+
+def _rename(phase: Phase, attempt: Attempt, name: str) -> None:
+    phase["name"], phase["log"] = name, phase["log"] and str(attempt.record / f"{name}.log")
+
+
+def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config, number: int) -> Phase:
+    host, task, step = sandbox.host("verify"), attempt.task, attempt.task.steps[number]
     phase = _phase(attempt, sandbox, "verify", _RUN_TESTS, ())
     phase["fresh"] += [host.tests, f"{host.logs}/verifier"]
     if attempt.isolation.kind == "container":
         phase["packages"] = [Unpack(package=TESTS, target=host.tests)]
-        phase["user"] = phase["user"] if task.verifier.user is None else str(task.verifier.user)
+        phase["user"] = phase["user"] if step.verifier.user is None else str(step.verifier.user)
     else:
-        phase["copies"] = [Copy(source=str(task.tests_dir), target=host.tests, skip=[])]
+        phase["copies"] = [Copy(source=str(tests), target=host.tests, skip=[]) for tests in step.tests]
     phase["executable"] = [f"{host.tests}/test.sh"]
-    phase["env"] |= env | expand(task.verifier.env, attempt.host_env)
-    phase["timeout_s"] = task.verifier.timeout_sec or config.orchestrator.verifier_timeout_s
+    phase["env"] |= env | expand(step.verifier.env, attempt.host_env)
+    phase["timeout_s"] = step.verifier.timeout_sec or config.orchestrator.verifier_timeout_s
     phase["collect"] = [f"{host.logs}/verifier/{name}" for name in REWARD_FILES]
+    _rename(phase, attempt, phase_name("verify", number))
+    if number + 1 < len(task.steps):
+        wanted = step.min_reward
+        phase["at_least"] = wanted if isinstance(wanted, dict) else {} if wanted is None else {"reward": wanted}
     return phase
 
 

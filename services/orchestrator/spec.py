@@ -5,7 +5,7 @@ Plain dictionaries with types, because the runner is a script that reads them wi
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class Copy(TypedDict):
@@ -34,7 +34,7 @@ class Phase(TypedDict):
     """One program that a runner runs.
 
     Attributes:
-        name: `agent`, `verify` or `health`, its key in the status.
+        name: its key in the status: `health`, `agent`, `verify`; `agent-2`, `verify-2`... of further steps of a task.
         user: that folders are given to: a number, or a name of the machine's, `:group` may follow; empty leaves them the
             runner's.
         drops: the runner starts the program as that user; else the program's own sandbox sees to it.
@@ -58,6 +58,7 @@ class Phase(TypedDict):
         monitored: the program is a monitor around the sandbox, to be spared when the sandboxed are asked to end.
         log: file that gets what the program prints; empty for the runner's own output, after a line `--- name ---`.
         collect: small files to take over into the status afterwards.
+        at_least: after a verification: what its rewards must be, by name, for the phases that follow; else the attempt is done.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Phase(TypedDict):
     monitored: bool
     log: str
     collect: list[str]
+    at_least: NotRequired[dict[str, float]]
 
 
 class Spec(TypedDict):
@@ -94,6 +96,7 @@ class Spec(TypedDict):
         cgroups: that the programs run in, made and removed by the runner.
         rlimits: limits of each of the programs' processes, by the names of `resource` without `RLIMIT_`.
         phases: in order; the next one runs unless the attempt was cancelled or failed.
+        strategy: how the rewards of several verifications become one; told back in the status.
     """
 
     status: str
@@ -102,9 +105,11 @@ class Spec(TypedDict):
     cgroups: list[Cgroup]
     rlimits: dict[str, int]
     phases: list[Phase]
+    strategy: NotRequired[Strategy]
 
 
 Limit = Literal["wall", "idle", "storage"]
+Strategy = Literal["mean", "final"]
 
 
 class PhaseStatus(TypedDict):
@@ -140,12 +145,14 @@ class Status(TypedDict):
         phase: `prepare`, the name of the phase that runs, or one of `FINAL`.
         error: why the attempt failed, for a person, cut to some hundred characters.
         phases: results of the phases that ended, by name.
+        strategy: as the spec has it.
     """
 
     pid: int
     phase: str
     error: str | None
     phases: dict[str, PhaseStatus]
+    strategy: NotRequired[Strategy]
 
 
 FINAL = frozenset({"done", "cancelled", "failed"})
@@ -153,3 +160,13 @@ FINAL = frozenset({"done", "cancelled", "failed"})
 
 PROXY = "proxy"
 """As a relay's address in a container: where the runner got its work from."""
+
+
+def phase_name(what: str, step: int) -> str:
+    """Name of the phase `agent` or `verify` of a step, from 0."""
+    return f"{what}-{step + 1}" if step else what
+
+
+def is_of(what: str, name: str) -> bool:
+    """Whether a phase is an `agent` or a `verify` of any step."""
+    return name == what or name.startswith(f"{what}-")

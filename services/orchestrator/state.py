@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from services.orchestrator.spec import Status
-from services.orchestrator.verify import coin, read_reward
+from services.orchestrator.spec import Status, is_of
+from services.orchestrator.verify import coin, one_reward, read_reward
 from shared.errors import (
     Cancelled,
     EngineError,
@@ -97,14 +97,17 @@ def judge(status: Status, sealed: Sealed) -> Verdict:
         raise FidelityError(f"calls {list(sealed.lost)} of {sealed.calls} have no durable record")
     if sealed.calls and len(sealed.errored) == sealed.calls:
         raise EngineError(f"all {sealed.calls} model calls ended in errors")
-    agent, verify = status["phases"]["agent"], status["phases"]["verify"]
+    agents = [phase for name, phase in status["phases"].items() if is_of("agent", name)]
+    verifications = [phase for name, phase in status["phases"].items() if is_of("verify", name)]
+    timed_out = any(agent["timed_out"] for agent in agents)
     try:
-        reward = read_reward(verify)
+        reward = one_reward([read_reward(verify) for verify in verifications], status.get("strategy", "mean"))
     except VerifierError:
-        if not agent["timed_out"]:
+        if not timed_out:
             raise
         reward = None
-    return Verdict(reward, agent["timed_out"], agent["exit_code"], agent["seconds"], verify["seconds"])
+    agent_s, verify_s = (sum(phase["seconds"] for phase in phases) for phases in (agents, verifications))
+    return Verdict(reward, timed_out, agents[-1]["exit_code"], agent_s, verify_s)
 
 
 def tossed(verdict: Verdict, rollout_id: str) -> Verdict:

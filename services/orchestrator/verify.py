@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from services.orchestrator.spec import PhaseStatus
+from services.orchestrator.spec import PhaseStatus, Strategy
 from shared.errors import VerifierError
 
 REWARD_FILES = ("reward.json", "reward.txt")
@@ -38,6 +38,11 @@ def read_reward(verify: PhaseStatus) -> float:
         f"tests/test.sh (exit code {verify['exit_code']}) left neither reward.json nor reward.txt in /logs/verifier; "
         "in sandboxes without bubblewrap that folder is $LOGS_DIR/verifier; see verifier.log"
     )
+
+
+def one_reward(rewards: list[float], strategy: Strategy) -> float:
+    """The reward of an attempt whose task has one or several steps: of those that were verified, the last or the mean."""
+    return rewards[-1] if strategy == "final" else sum(rewards) / len(rewards)
 
 
 def coin(rollout_id: str) -> float:

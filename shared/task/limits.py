@@ -28,7 +28,7 @@ def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "non
 
 def unsupported(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> list[str]:
     """Why a backend cannot carry a task out; empty if it can."""
-    return [*_machine(task), *_network(task, network), *_parts(task), *(_local(task) if backend == "local" else [])]
+    return [*_machine(task), *_network(task, network), *_parts(task), *(_local if backend == "local" else _container)(task)]
 
 
 def _machine(task: Task) -> list[str]:
@@ -64,9 +64,25 @@ def _parts(task: Task) -> list[str]:
         reasons.append(
             "trajectory.json: agents do not start from an earlier conversation; say in the instruction what was done"
         )
-    if len(task.steps) > 1:
-        reasons.append("[[steps]]: tasks of several steps are not carried out; make a task of each step")
+    return [*reasons, *_steps(task)]
+
+
+def _steps(task: Task) -> list[str]:
+    reasons = []
+    for step in task.steps if len(task.steps) > 1 else ():
+        if step.files.is_dir():
+            reasons.append(f"steps/{step.name}/workdir: nothing is put under an agent's hands on the way; use environment/")
+        if step.healthcheck:
+            reasons.append(
+                f"steps.healthcheck of {step.name}: checks are made before the first step; use environment.healthcheck"
+            )
     return reasons
+
+
+def _container(task: Task) -> list[str]:
+    if len(task.steps) > 1:
+        return ['[[steps]]: tasks of several steps run in local sandboxes only; use orchestrator.backend = "local"']
+    return []
 
 
 def _local(task: Task) -> list[str]:

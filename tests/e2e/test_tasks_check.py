@@ -91,6 +91,44 @@ def test_the_solution_is_there_for_the_oracle_alone(tmp_path: Path) -> None:
     assert all("seen" not in run["said"] for runs in found["one"]["runs"].values() for run in runs)
 
 
+STEPS = """
+{strategy}
+[[steps]]
+name = "first"
+min_reward = 1.0
+[[steps]]
+name = "second"
+[steps.verifier.env]
+WANTED = "two"
+"""
+GRADE = '#!/bin/sh\n[ -e "$APP_DIR/gone" ] && exit 1\ngrep -qx "${{WANTED:-one}}" out.txt && r=1 || r={least}\n'
+GRADE += 'echo $r > "$LOGS_DIR/verifier/reward.txt"\n'
+
+
+def steps(folder: Path, name: str, second: str, strategy: str = "") -> None:
+    """A task whose second step goes on with what the first one wrote."""
+    parts = {
+        "task.toml": STEPS.format(strategy=strategy), "tests/test.sh": GRADE.format(least=0),
+        "steps/first/instruction.md": "Write one.\n", "steps/second/instruction.md": "Write two.\n",
+        "steps/first/solution/solve.sh": '#!/bin/sh\necho one > out.txt; touch "$HOME/mine"\n',
+        "steps/second/solution/solve.sh": f"#!/bin/sh\n{second}\n",
+    }  # fmt: skip
+    sets.put(folder / name, parts)
+
+
+def test_the_steps_of_a_task_are_verified_one_after_the_other(tmp_path: Path) -> None:
+    steps(tmp_path, "good", 'grep -qx one out.txt && [ ! -e "$HOME/mine" ] && [ ! -e /tests ] && echo two > out.txt')
+    steps(tmp_path, "half", "exit 0")
+    steps(tmp_path, "last", "exit 0", 'multi_step_reward_strategy = "final"')
+    steps(tmp_path, "silent", "touch gone")
+    code, found = check(tmp_path)
+    oracle = {name: entry["runs"]["oracle"][0]["reward"] for name, entry in found.items()}
+    assert (code, oracle) == (1, {"good": 1, "half": 0.5, "last": 0, "silent": None})
+    assert {entry["runs"]["null"][0]["reward"] for entry in found.values()} == {0}
+    assert found["good"]["state"] == "good"
+    assert "left neither" in found["silent"]["runs"]["oracle"][0]["error"]
+
+
 def test_an_imported_set_is_checked(tmp_path: Path) -> None:
     source = sets.openclaw(tmp_path / "set")
     code, text = openforge("import", str(source), "--to", str(tmp_path / "out"))

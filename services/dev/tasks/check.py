@@ -67,6 +67,7 @@ def _say_interrupted() -> None:
 def _linted(folder: Path, wish: Wish) -> Checked:
     task, findings = lint(folder, wish.settings.backend, wish.settings.network)
     checked = Checked(folder, task.name if task else folder.name, findings)
+    checked.solved = task is not None and all((step.solution / "solve.sh").is_file() for step in task.steps)
     if task is None:
         checked.skipped = "it cannot be loaded"
     elif reasons := [f.text for f in findings if f.text.startswith("cannot run here")]:
@@ -97,7 +98,7 @@ def _wanted(checked: Sequence[Checked], runs: int) -> list[Trial]:
         if task.skipped:
             continue
         found += [Trial(number, "null", run + 1) for run in range(runs)]
-        if (task.folder / "solution/solve.sh").is_file():
+        if task.solved:
             found += [Trial(number, "oracle", run + 1) for run in range(runs)]
     return found
 

@@ -25,6 +25,7 @@ class Checked:
         name: of the task.
         findings: without running it.
         skipped: why it was not run.
+        solved: it has its solution.
         runs: of each agent.
     """
 
@@ -32,6 +33,7 @@ class Checked:
     name: str
     findings: list[Finding]
     skipped: str = ""
+    solved: bool = False
     runs: dict[Agent, list[Ended]] = field(default_factory=dict)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -37,8 +38,7 @@ def seed(script: Path, workdir: str, into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="openforge-seed-") as name:
         top = Path(name)
         top.chmod(0o711)
-        copy_etc(top / "etc")
-        isolation = replace(_isolation(), etc=str(top / "etc"))
+        isolation = replace(_isolation(), etc=_etc())
         sandbox = Sandbox(isolation, top, workdir)
         _lay_out(sandbox, script, isolation)
         _run(sandbox, script.name)
@@ -48,6 +48,16 @@ def seed(script: Path, workdir: str, into: Path) -> None:
 @cache
 def _isolation() -> Isolation:
     return resolve_isolation(OrchestratorConfig())
+
+
+@cache
+def _etc() -> str:
+    """What all scripts see as /etc."""
+    folder = tempfile.mkdtemp(prefix="openforge-seed-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Path(folder).chmod(0o711)
+    copy_etc(Path(folder, "etc"))
+    return f"{folder}/etc"
 
 
 def _lay_out(sandbox: Sandbox, script: Path, isolation: Isolation) -> None:

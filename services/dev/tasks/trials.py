@@ -116,8 +116,8 @@ class Trials:
 
     def _said(self, trial: Trial, attempt: int) -> str:
         folder = Path(self._config.run.root) / self._config.run.id / "rollouts" / session_id(trial.id, attempt)
-        logs = [folder / f"{name}.log" for name in ("agent", "verify")]
-        texts = (log.read_bytes()[-_SAID:].decode(errors="replace").strip() for log in logs if log.exists())
+        logs = [log for name in ("agent", "verify") for log in sorted(folder.glob(f"{name}*.log"))]
+        texts = (log.read_bytes()[-_SAID:].decode(errors="replace").strip() for log in logs)
         return "\n".join(text for text in texts if text)
 
 

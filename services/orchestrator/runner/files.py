@@ -84,7 +84,7 @@ def copy_tree(source: str, target: str, skip: list[str]) -> None:
             if os.path.islink(inner):
                 os.symlink(os.readlink(inner), to)
             elif name in folders:
-                os.mkdir(to)
+                os.makedirs(to, exist_ok=True)
             else:
                 copy_file(inner, to)
 

@@ -23,6 +23,7 @@ from services.orchestrator.runner.files import collect, hand_over, lay_out, size
 from services.orchestrator.runner.loop import READ, Loop
 from services.orchestrator.runner.output import Output
 from services.orchestrator.runner.relay import Relay, listen
+from services.orchestrator.runner.rewards import reached
 from services.orchestrator.runner.system import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_DUMPABLE,
@@ -60,6 +61,8 @@ class Runner:
     def __init__(self, spec: Spec, tell: Callable[[Status], None], fetch: Callable[[Unpack], None] | None = None) -> None:
         self.spec = spec
         self.status: Status = {"pid": os.getpid(), "phase": "prepare", "error": None, "phases": {}}
+        if "strategy" in spec:
+            self.status["strategy"] = spec["strategy"]
         self._tell, self._fetch = tell, fetch
         self._cancelled = False
         self._loop = Loop()
@@ -86,6 +89,8 @@ class Runner:
                 if self._cancelled:
                     break
                 self._carry_out(phase)
+                if "at_least" in phase and not reached(self.status["phases"][phase["name"]]["collected"], phase["at_least"]):
+                    break
             self._report("cancelled" if self._cancelled else "done")
         except (OSError, ValueError, Failure) as e:
             self.fail(f"{self.status['phase']}: {e}")

@@ -209,6 +209,17 @@ def test_what_no_backend_can_carry_out_is_refused_by_name(tmp_path: Path, toml: 
         assert name in reason
 
 
+def test_several_steps_run_where_they_can(tmp_path: Path) -> None:
+    task = loaded(tmp_path, STEPS, STEP_FILES)
+    assert unsupported(task, "local") == []
+    for backend in ("docker", "kubernetes"):
+        (reason,) = unsupported(task, backend)
+        assert "[[steps]]" in reason
+    (tmp_path / "steps/second/workdir").mkdir()
+    (reason,) = unsupported(load_task(tmp_path), "local")
+    assert "steps/second/workdir" in reason
+
+
 @pytest.mark.parametrize("toml", ["[environment]\ndocker_image = 'a:1'", "[agent]\nuser = 'root'", "[verifier]\nuser = 0"])
 def test_what_needs_a_container_is_refused_on_the_plain_machine_only(tmp_path: Path, toml: str) -> None:
     task = loaded(tmp_path, toml)
