@@ -235,7 +235,8 @@ def _disconnect(call: Scripted) -> Say:
 
 def _overflow(call: Scripted) -> Say:
     seen = hash(tuple(call.prompt.turns))
-    if (call.step == _FULL and call.state.first("overflow")) or seen == call.state.refused:
+    full = call.step == _FULL or "summary" in call.state.done  # a program may summarise before it is told to
+    if (full and call.state.first("overflow")) or seen == call.state.refused:
         call.state.refused = seen
         return Say(note="main", status=400)
     if "overflow" in call.state.done:  # what it makes of its history is its own affair
