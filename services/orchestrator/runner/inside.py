@@ -26,6 +26,8 @@ from services.orchestrator.runner.system import PR_SET_DUMPABLE, prctl
 
 TYPE_CHECKING = False  # importing typing would double the time of a start
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from services.orchestrator.spec import Spec, Status
 
 PROXY_VAR, TICKET_VAR, STATUS_VAR = "OPENFORGE_PROXY", "OPENFORGE_TICKET", "OPENFORGE_STATUS"
@@ -33,6 +35,9 @@ SPEC = "spec"
 """Name that the spec is left under."""
 MANIFEST = "/openforge/manifest.json"
 PROXY = "proxy"  # as in spec.py
+TOOLS = "/openforge/"
+_OF_CONTAINERS, _OF_OTHERS = ("HOME", "HOSTNAME", "PWD"), ("OPENFORGE_", "KUBERNETES_")
+"""Variables that are no image's."""
 _FINAL = ("done", "cancelled", "failed")
 _MUSL, _GLIBC = "/lib/ld-musl-*.so.1", ("/lib*/ld-linux-*.so.*", "/lib/*-linux-gnu/ld-linux-*.so.*", "/lib*/ld64.so.*")
 
@@ -49,7 +54,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     status: Status = {"pid": os.getpid(), "phase": "cancelled", "error": None, "phases": {}}
     try:
-        spec = prepared(json.loads(source.get(SPEC)), os.environ[PROXY_VAR])
+        spec = prepared(json.loads(source.get(SPEC)), os.environ)
         if why := unfit():
             raise ValueError(why)
     except Ended:
@@ -62,12 +67,22 @@ def main() -> None:
     os._exit(0)
 
 
-def prepared(spec: Spec, proxy: str) -> Spec:
-    """The spec with the proxy's address in it."""
+def prepared(spec: Spec, environ: Mapping[str, str]) -> Spec:
+    """The spec with the proxy's address in it, and with what the task's image sets in its environment."""
     for phase in spec["phases"]:
         if phase["relay"] == PROXY:
-            phase["relay"] = proxy
+            phase["relay"] = environ[PROXY_VAR]
+        phase["env"] = with_image(phase["env"], environ)
     return spec
+
+
+def with_image(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """A phase's environment, and what the image sets besides. On the PATH come the harness's programs, then the image's."""
+    own = {name: text for name, text in environ.items() if name not in _OF_CONTAINERS and not name.startswith(_OF_OTHERS)}
+    usual = env.get("PATH", "").split(":")
+    brought = [folder for folder in usual if folder.startswith(TOOLS)]
+    path = dict.fromkeys([*brought, *own.get("PATH", "").split(":"), *usual])
+    return {**own, **env, "PATH": ":".join(folder for folder in path if folder)}
 
 
 def unfit(root: str = "", manifest: str = MANIFEST) -> str:

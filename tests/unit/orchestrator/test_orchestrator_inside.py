@@ -21,7 +21,7 @@ from services.orchestrator.backends.port import Box
 from services.orchestrator.backends.spawner import ROOT
 from services.orchestrator.depot import Depot, pack
 from services.orchestrator.runner.fetch import Refused, unpack
-from services.orchestrator.runner.inside import unfit
+from services.orchestrator.runner.inside import unfit, with_image
 from services.orchestrator.spec import PROXY, Phase, Spec, Status, Unpack
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
@@ -299,3 +299,15 @@ def test_a_musl_image_is_refused_when_the_harness_needs_glibc(image: Callable[..
     assert unfit(image("lib64/ld-linux-x86-64.so.2"), str(manifest)) == ""
     manifest.write_text('{"name": "react", "needs_glibc": false}')
     assert unfit(image(), str(manifest)) == ""
+
+
+def test_what_an_image_sets_is_in_the_environment_and_what_is_the_sandboxes_is_not() -> None:
+    image = {"MODE": "fast", "LANG": "de", "HOSTNAME": "x", "HOME": "/root", "OPENFORGE_TICKET": "t", "KUBERNETES_PORT": "1"}
+    assert with_image({"LANG": "C"}, image) == {"MODE": "fast", "LANG": "C", "PATH": ""}
+
+
+def test_programs_of_the_harness_are_found_first_then_the_images() -> None:
+    env = {"PATH": "/openforge/node/bin:/usr/local/bin:/usr/bin:/bin"}
+    image = {"PATH": "/opt/venv/bin:/usr/bin"}
+    assert with_image(env, image)["PATH"] == "/openforge/node/bin:/opt/venv/bin:/usr/bin:/usr/local/bin:/bin"
+    assert with_image(env, {}) == env
