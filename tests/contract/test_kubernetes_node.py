@@ -114,7 +114,7 @@ async def test_files_go_in_and_come_out_as_they_were(backend: KubernetesBackend,
     await backend.copy_in("s1", source, "/tmp/new/deep")
     await backend.copy_out("s1", "/tmp/new/deep", target)
     assert (target / "deep/blob").read_bytes() == blob
-    assert (target / "deep/sub/script").stat().st_mode & 0o777 == 0o755
+    assert (target / "deep/sub/script").stat().st_mode & 0o100
     with pytest.raises(SandboxError, match="No such file"):
         await backend.copy_out("s1", "/tmp/none", target)
 
@@ -129,14 +129,18 @@ async def test_one_that_is_asked_to_end_may_leave_its_status(backend: Kubernetes
     words = DONE.replace("done", "cancelled")
     async with heard(backend) as told:
         await backend.start(
-            doing(f"echo said; leave() {{ echo '{words}' > /dev/termination-log; exit 0; }}; trap leave TERM; {WAIT}")
+            doing(
+                f"echo said; leave() {{ echo '{words}' > /dev/termination-log; echo 'OPENFORGE-STATUS {words}'; exit 0; }};"
+                f"trap leave TERM; {WAIT}"
+            )
         )
         await told(lambda all_: "s1" in running(all_))
         await backend.end("s1", 10.0)
         seen = ends(await told(lambda all_: "s1" in ends(all_)))["s1"]
     assert seen.status is not None
     assert seen.status["phase"] == "cancelled"
-    assert await backend.logs("s1") == b"said\n"
+    assert (await backend.logs("s1")).startswith(b"said\n")
+    assert [each.status for each in await backend.present()] == [seen.status]
 
 
 async def test_one_that_does_not_listen_is_killed_after_its_grace(backend: KubernetesBackend) -> None:

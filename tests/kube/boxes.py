@@ -23,7 +23,7 @@ def box(name: str = SESSION_ID, run: str = "run1", workdir: str = "/app", **fiel
     """A sandbox of a run."""
     labels = {"run": run, "rollout": name, "group": "g1", "task": "find-the-word", "harness": "react"}
     spec = cast(Spec, {"phases": [{"name": "agent", "cwd": workdir}]})  # a backend reads nothing else of it
-    return Box(**{"name": name, "labels": labels, "spec": spec, "folder": Path("/nowhere"), **fields})
+    return Box(**{"name": name, "labels": labels, "harness": "react", "spec": spec, "folder": Path("/nowhere"), **fields})
 
 
 def container(name: str = "agent", image: str = "img", **state: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from kubernetes_asyncio import client, config
 
 from services.orchestrator.backends.kubernetes.backend import KubernetesBackend
 from services.orchestrator.backends.kubernetes.podspec import Place
+from services.orchestrator.backends.port import Box
 from shared.config import KubernetesConfig, ResourcesConfig
 from tests.kube.cluster import BUILT, NOT_BUILT, Cluster
 from tests.kube.images import harness_image, task_image
@@ -19,8 +20,13 @@ from tests.kube.images import harness_image, task_image
 MakeBackend = Callable[..., KubernetesBackend]
 ENTRY = ("/openforge/run",)
 SMALL = ResourcesConfig(cpus=0.01, memory_mb=32)
+PROXY = "http://10.9.9.9:8080"
 DO = "do"
 """Label of a box with what its runner does, on the real node."""
+
+
+async def what_to_do(box: Box) -> str:
+    return box.labels.get(DO, "nothing")
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +59,7 @@ def real_node(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Clu
     folder = tmp_path_factory.mktemp("images")
     cluster.node()
     task_image(folder / "task.tar", folder)
-    harness_image(folder / "harness.tar", folder, '#!/bin/sh\neval "$DO"\n')
+    harness_image(folder / "harness.tar", folder, '#!/bin/sh\neval "$OPENFORGE_TICKET"\n')
     for archive in ("task.tar", "harness.tar"):
         cluster.load(folder / archive)
     return cluster
@@ -84,11 +90,8 @@ async def make_backend(cluster: Cluster, namespace: str) -> AsyncIterator[MakeBa
 
     def make(run_id: str = "run1", **settings: Any) -> KubernetesBackend:
         fields = {"kubeconfig": str(cluster.kubeconfig), "namespace": namespace, **settings}
-        made.append(
-            KubernetesBackend(
-                Place(run_id, KubernetesConfig(**fields), SMALL, ENTRY), lambda box: {"DO": box.labels.get(DO, "")}
-            )
-        )
+        place = Place(run_id, KubernetesConfig(**fields), SMALL, ENTRY)
+        made.append(KubernetesBackend(place, PROXY, what_to_do))
         return made[-1]
 
     yield make

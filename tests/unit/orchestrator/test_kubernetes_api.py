@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from services.orchestrator.backends.kubernetes.api import Expired, Missing, Other, Taken, configure, refusal
+from services.orchestrator.backends.kubernetes.backend import target
 from shared.config import KubernetesConfig
 from shared.errors import QuotaError, SandboxAway, SandboxError
 
@@ -43,3 +44,15 @@ def test_an_answer_that_is_no_status_is_quoted() -> None:
 async def test_without_a_cluster_it_says_what_to_set(tmp_path: object) -> None:
     with pytest.raises(SandboxError, match=r"orchestrator\.kubernetes\.kubeconfig"):
         await configure(KubernetesConfig(kubeconfig=f"{tmp_path}/none"))
+
+
+async def test_the_proxy_is_named_by_its_address() -> None:
+    assert await target("http://10.1.2.3:8080") == "tcp:10.1.2.3:8080"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8080", "http://0.0.0.0:1", "http://localhost:80", "10.1.2.3", "http://10.1.2.3"]
+)
+async def test_a_proxy_that_pods_cannot_reach_is_refused(url: str) -> None:
+    with pytest.raises(SandboxError, match="proxy_url"):
+        await target(url)

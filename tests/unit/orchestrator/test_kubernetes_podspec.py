@@ -15,7 +15,6 @@ from shared.config import KubernetesConfig, ResourcesConfig
 from shared.errors import TaskError
 from tests.kube.boxes import box
 
-ENV = {"OPENFORGE_TICKET": "t"}
 ENTRY = ("/openforge/run", "--now")
 RICH = KubernetesConfig(
     pull_secrets=["s1"], node_selector=["pool=rl", "gpu="], tolerations=["rl=yes:NoSchedule", "spot:NoExecute", "any"],
@@ -24,7 +23,12 @@ RICH = KubernetesConfig(
 
 
 def made(asked: Box | None = None, settings: KubernetesConfig | None = None) -> dict[str, Any]:
-    return pod(asked or box(), Place("run1", settings or KubernetesConfig(), ResourcesConfig(memory_mb=700), ENTRY), ENV)
+    return pod(
+        asked or box(),
+        Place("run1", settings or KubernetesConfig(), ResourcesConfig(memory_mb=700), ENTRY),
+        "tcp:10.0.0.1:80",
+        "t",
+    )
 
 
 def containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -85,7 +89,11 @@ def test_it_knows_nothing_of_the_cluster() -> None:
 def test_the_runner_finds_its_ticket_and_the_harness_which_it_cannot_change() -> None:
     spec = made()["spec"]
     [main], harness = spec["containers"], spec["initContainers"][0]
-    assert (main["command"], main["env"]) == (list(ENTRY), [{"name": "OPENFORGE_TICKET", "value": "t"}])
+    env = {each["name"]: each["value"] for each in main["env"]}
+    assert main["command"] == list(ENTRY)
+    assert env == {
+        "OPENFORGE_PROXY": "tcp:10.0.0.1:80", "OPENFORGE_TICKET": "t", "OPENFORGE_STATUS": main["terminationMessagePath"],
+    }  # fmt: skip
     assert {"name": "openforge", "mountPath": "/openforge", "readOnly": True} in main["volumeMounts"]
     assert (harness["image"], harness["volumeMounts"]) == (
         "openforge-harness-react:latest", [{"name": "openforge", "mountPath": "/copy"}],

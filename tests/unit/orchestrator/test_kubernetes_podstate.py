@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.backends.kubernetes.pods import Pod
-from services.orchestrator.backends.kubernetes.podstate import seen, vanished
+from services.orchestrator.backends.kubernetes.podstate import cancelled, seen, vanished
 from services.orchestrator.backends.port import Seen
 from shared.errors import Evicted, ForgeError, ImageError, OutOfMemory, SandboxError, StageTimeout, Unschedulable
 from tests.kube.boxes import DONE, NOW, container, ended, told
@@ -100,7 +100,8 @@ CASES: list[tuple[Pod, type[ForgeError], str]] = [
     (told("Failed", reason="OutOfmemory"), Unschedulable, "OutOfmemory"),
     (told("Failed", reason="UnexpectedAdmissionError"), Unschedulable, "refused"),
     (told("Failed", reason="DeadlineExceeded", main=container(terminated=ended(137))), SandboxError, "60 s"),
-    (told("Failed", reason="DeadlineExceeded"), StageTimeout, "never ran"),
+    (told("Failed", reason="DeadlineExceeded"), SandboxError, "60 s"),
+    (told("Failed", reason="DeadlineExceeded", main=container(waiting=WAIT)), StageTimeout, "never ran"),
     (told("Failed", conditions=({"type": "DisruptionTarget", "status": "True", "reason": "Preempted"},)), Evicted, "Preempt"),
     (told(node="", conditions=(unschedulable(101),)), Unschedulable, "0/3 nodes"),
     (told("Running", main=container(running={}), deleted=NOW - dt.timedelta(seconds=20)), Evicted, "does not answer"),
@@ -113,6 +114,13 @@ def test_every_failure_has_its_type_and_says_why(pod: Pod, kind: type[ForgeError
     found = at(pod)
     assert (found.stage, type(found.error)) == ("ended", kind)
     assert word in str(found.error)
+
+
+def test_what_a_cancelled_runner_printed_last_counts_as_its_status_and_nothing_else_does() -> None:
+    line = f"OPENFORGE-STATUS {DONE}".encode()
+    assert cancelled(line.replace(b"done", b"cancelled"))
+    for other in (line, b"", b"\xff", b"OPENFORGE-STATUS {", b"some words"):
+        assert cancelled(other) is None
 
 
 def test_a_pod_that_is_being_deleted_runs_until_its_time_is_over() -> None:

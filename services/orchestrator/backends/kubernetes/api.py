@@ -131,10 +131,20 @@ class Api:
 
     async def log(self, name: str, container: str, limit: int) -> bytes:
         """The first bytes of what a container printed; nothing if it has not begun, or is not there."""
+        return await self._log(name, container, limit_bytes=limit)
+
+    async def last_line(self, name: str, container: str, patience_s: float) -> bytes:
+        """The last line that a container printed, once it ended; nothing as above, or if that takes longer."""
         try:
-            return await self._ask(
-                self._core.read_namespaced_pod_log, name, self._namespace, container=container, limit_bytes=limit
-            )
+            async with asyncio.timeout(patience_s):
+                printed = await self._log(name, container, tail_lines=1, follow=True)
+        except TimeoutError:
+            return b""
+        return printed.rstrip(b"\n").rpartition(b"\n")[2]
+
+    async def _log(self, name: str, container: str, **options: Any) -> bytes:
+        try:
+            return await self._ask(self._core.read_namespaced_pod_log, name, self._namespace, container=container, **options)
         except Missing:
             return b""
         except SandboxError as e:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import ipaddress
 import posixpath
+import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from services.orchestrator.backends.kubernetes.api import Api, Missing, Other, Taken, configure
 from services.orchestrator.backends.kubernetes.commands import Commands
 from services.orchestrator.backends.kubernetes.podnames import RUN, label_value, pod_name
 from services.orchestrator.backends.kubernetes.pods import Pod
-from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, MAIN, Place, pod
-from services.orchestrator.backends.kubernetes.podstate import seen, session_of
-from services.orchestrator.backends.kubernetes.watching import _now, watch
+from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, GRACE_S, MAIN, Place, pod
+from services.orchestrator.backends.kubernetes.podstate import AskedToEnd, cancelled, seen, session_of
+from services.orchestrator.backends.kubernetes.watching import amended, now, watch
 from services.orchestrator.backends.port import LOG_BYTES, OUTPUT_BYTES, Box, Ran, Seen
 from services.orchestrator.backends.tars import pack, unpack
+from shared.config import Config
 from shared.errors import SandboxError
 
 NEEDED = (
@@ -30,13 +35,34 @@ NEEDED = (
 )
 """What the orchestrator has to be allowed to do with pods of its namespace: verb and subresource."""
 COPY_S = 600.0
+LAST_WORDS_S = 5.0
 COPY_BYTES = 4 << 30
 """What an agent may have copied out at most."""
 _INTO = 'mkdir -p "$1" && head -c "$2" | tar -xf - -C "$1"'
 _OUT_OF = 'tar -cf - -C "$1" "$2"'
 
-Runner = Callable[[Box], Mapping[str, str]]
-"""Environment that the runner of a box is started with."""
+Leave = Callable[[Box], Awaitable[str]]
+"""Leaves a box's spec and packages with the proxy, and gives the ticket that opens them."""
+
+
+async def target(url: str) -> str:
+    """A proxy's URL as runners take it, `tcp:address:port`. Its name is looked up here: most pods have nobody to ask.
+
+    Raises:
+        SandboxError: pods cannot reach that.
+    """
+    parts = urlsplit(url)
+    advice = "set orchestrator.kubernetes.proxy_url to where pods reach the proxy, like http://10.96.10.20:8080"
+    if not parts.hostname or not parts.port:
+        raise SandboxError(f"{url!r} has no host and port; {advice}")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+    except OSError as e:
+        raise SandboxError(f"{parts.hostname} cannot be looked up here ({e}); {advice}") from e
+    address = found[0][4][0]
+    if ipaddress.ip_address(address).is_loopback or ipaddress.ip_address(address).is_unspecified:
+        raise SandboxError(f"{url} is a pod itself, seen from a pod; {advice}")
+    return f"tcp:{address}:{parts.port}"
 
 
 class _Capped:
@@ -58,18 +84,21 @@ class KubernetesBackend:
 
     Args:
         place: what they have in common.
-        runner: what the runner of a box finds in its environment.
+        proxy: URL at which pods reach the proxy.
+        leave: gives each of them what its runner needs.
     """
 
     kind = "kubernetes"
 
-    def __init__(self, place: Place, runner: Runner) -> None:
-        self._place, self._settings, self._runner = place, place.settings, runner
+    def __init__(self, place: Place, proxy: str, leave: Leave) -> None:
+        self._place, self._settings = place, place.settings
+        self._proxy, self._leave = proxy, leave
         self._selector = f"{RUN}={label_value(place.run)}"
         self._uids: dict[str, str] = {}  # of pods that may be removed, by session
 
     async def open(self) -> None:
         """See `Backend.open`."""
+        self._target = await target(self._proxy)
         configuration = await configure(self._settings)
         self._api = Api(configuration, self._settings.namespace)
         self._commands = Commands(configuration, self._settings.namespace)
@@ -84,7 +113,7 @@ class KubernetesBackend:
     async def start(self, box: Box) -> None:
         """See `Backend.start`."""
         try:
-            made = await self._api.create(pod(box, self._place, self._runner(box)))
+            made = await self._api.create(pod(box, self._place, self._target, await self._leave(box)))
         except Taken:  # perhaps by a request of ours that was never answered
             made = await self._api.read(self._name(box.name))
             if not self._ours(made, box.name):
@@ -97,17 +126,18 @@ class KubernetesBackend:
         found, _ = await self._api.list(self._selector)
         for each in found:
             self._note(each)
-        return [seen(each, _now(), self._settings.unschedulable_s) for each in found if session_of(each)]
+        news = [seen(each, now(), self._settings.unschedulable_s) for each in found if session_of(each)]
+        return await asyncio.gather(*(self._at_its_end(each) for each in news))
 
     def watch(self) -> AsyncIterator[Seen]:
         """See `Backend.watch`."""
-        return watch(self._api, self._selector, self._settings.unschedulable_s, self._note)
+        return amended(watch(self._api, self._selector, self._settings.unschedulable_s, self._note), self._at_its_end)
 
     async def end(self, name: str, grace_s: float) -> None:
         """See `Backend.end`. By its deadline: a pod that is deleted would take logs and status with it. What its runner does
         not end in its own grace is killed after the pod's, `GRACE_S`, whatever `grace_s` is."""
         found = await self._find(name)
-        if found is None or seen(found, _now(), self._settings.unschedulable_s).stage == "ended":
+        if found is None or seen(found, now(), self._settings.unschedulable_s).stage == "ended":
             return
         if not found.spec.node_name:
             await self._delete(name, 0, found.metadata.uid)
@@ -166,6 +196,16 @@ class KubernetesBackend:
         await self._api.close()
         await self._commands.close()
 
+    async def _at_its_end(self, news: Seen) -> Seen:
+        """Waits until a pod that was asked to end did, and takes its status from what it printed."""
+        if not isinstance(news.error, AskedToEnd):
+            return news
+        try:
+            status = cancelled(await self._api.last_line(self._name(news.name), MAIN, GRACE_S + LAST_WORDS_S))
+        except SandboxError:
+            return news
+        return replace(news, status=status, error=None) if status else news
+
     async def _find(self, name: str) -> Pod | None:
         try:
             found = await self._api.read(self._name(name))
@@ -186,3 +226,10 @@ class KubernetesBackend:
     def _note(self, found: Pod) -> None:
         if session := session_of(found):
             self._uids[session] = found.metadata.uid
+
+
+def kubernetes_backend(config: Config, leave: Leave) -> KubernetesBackend:
+    """The pods of a run, as its configuration has them."""
+    settings = config.orchestrator.kubernetes
+    place = Place(config.run.id, settings, config.orchestrator.resources)
+    return KubernetesBackend(place, settings.proxy_url or f"http://{config.proxy.host}:{config.proxy.port}", leave)

@@ -18,6 +18,8 @@ from shared.errors import SandboxAway, SandboxError
 STDIN, STDOUT, RESULT = 0, 1, 3
 CHUNK = 65536
 KILL_S = 10.0
+START_S = 60.0
+"""What a command's start may take, on a node that has much to do; its own time counts from then on."""
 # Its number first, so that it can be killed: it leads a process group, and goes on when nobody listens any more.
 _NUMBERED = 'echo $$ && exec "$@"'
 
@@ -67,15 +69,16 @@ class Commands:
         Raises:
             SandboxError: the pod does not run, the command could not be started, or it did not end in time.
         """
-        number = _Number(out)
-        ended = False
+        loop, ended = asyncio.get_running_loop(), False
+        number = _Number(out, lambda: clock.reschedule(loop.time() + timeout_s))
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(START_S) as clock:
                 code = await self._run(pod, ["/bin/sh", "-c", _NUMBERED, "sh", *argv], number, err, source)
                 ended = True
                 return code
         except TimeoutError:
-            raise SandboxError(f"the command did not end within {timeout_s:g} s: {' '.join(argv)[-200:]}") from None
+            limit = f"did not end within {timeout_s:g} s" if number.value else f"did not start within {START_S:g} s"
+            raise SandboxError(f"the command {limit}: {' '.join(argv)[-200:]}") from None
         finally:
             if number.value and not ended:
                 await self._kill(pod, number.value)
@@ -110,9 +113,9 @@ class Commands:
 class _Number:
     """Takes the first line, the command's number, out of what it prints."""
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: Take, started: Callable[[], None]) -> None:
         self.value = 0
-        self._take, self._head = take, b""
+        self._take, self._started, self._head = take, started, b""
 
     def __call__(self, data: bytes) -> None:
         if self.value:
@@ -122,6 +125,7 @@ class _Number:
         line, newline, rest = self._head.partition(b"\n")
         if newline:
             self.value = int(line)
+            self._started()
             if rest:
                 self._take(rest)
 

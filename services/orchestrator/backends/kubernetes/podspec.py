@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +23,17 @@ from services.orchestrator.backends.kubernetes.podnames import (
     pod_name,
 )
 from services.orchestrator.backends.port import Box, Resources
+from services.orchestrator.harnesses.layout import ENTRY, TOOLS
+from services.orchestrator.runner.inside import PROXY_VAR, STATUS_VAR, TICKET_VAR
 from shared.config import KubernetesConfig, ResourcesConfig
 from shared.errors import TaskError
 
 Manifest = dict[str, Any]
 
 MAIN = "agent"
-OPENFORGE = "/openforge"
+STATUS = "/dev/termination-log"
+NO_HARNESS = "react"
+"""Whose image is taken where there is no harness: it has the runner and nothing else."""
 HOSTNAME = "sandbox"
 """Of all of them, since agents put it into their prompts."""
 LOST_NODE_S = 60
@@ -65,16 +68,17 @@ class Place:
     run: str
     settings: KubernetesConfig
     defaults: ResourcesConfig
-    entry: tuple[str, ...]
+    entry: tuple[str, ...] = ENTRY
 
 
-def pod(box: Box, place: Place, env: Mapping[str, str]) -> Manifest:
+def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
     """The manifest of a box.
 
     Args:
         box: what is asked for.
         place: of the run.
-        env: environment of the runner: its ticket, and where the proxy is.
+        proxy: where pods reach it, `tcp:host:port`.
+        ticket: that its runner shows the proxy.
 
     Raises:
         TaskError: it names a user that has no number.
@@ -85,9 +89,11 @@ def pod(box: Box, place: Place, env: Mapping[str, str]) -> Manifest:
     size = _resources(box.resources, place.defaults)
     main = {
         "name": MAIN, "image": image, "imagePullPolicy": settings.pull_policy, "command": list(place.entry),
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "env": [
+            {"name": PROXY_VAR, "value": proxy}, {"name": TICKET_VAR, "value": ticket}, {"name": STATUS_VAR, "value": STATUS},
+        ],
         "resources": size, "securityContext": _container_rights(uid), "volumeMounts": _mounts(work),
-        "workingDir": _start_folder(box, work, uid), "terminationMessagePolicy": "File",
+        "workingDir": _start_folder(box, work, uid), "terminationMessagePath": STATUS, "terminationMessagePolicy": "File",
     }  # fmt: skip
     return {
         "apiVersion": "v1", "kind": "Pod",
@@ -209,7 +215,7 @@ def _toleration(text: str) -> Manifest:
 
 
 def _mounts(work: str) -> list[Manifest]:
-    mounts: list[Manifest] = [{"name": "openforge", "mountPath": OPENFORGE, "readOnly": True}]
+    mounts: list[Manifest] = [{"name": "openforge", "mountPath": TOOLS, "readOnly": True}]
     mounts += [{"name": name, "mountPath": path} for name, (path, _) in FOLDERS.items()]
     return mounts + ([{"name": "work", "mountPath": work}] if work else [])
 
@@ -222,8 +228,8 @@ def _volumes(work: str, storage_mb: int | None) -> list[Manifest]:
 
 
 def _inits(box: Box, settings: KubernetesConfig, image: str, work: str, size: Manifest, uid: int) -> list[Manifest]:
-    harness = settings.harness_image.replace("{harness}", box.labels.get("harness", ""))
-    copies = [("harness", harness, OPENFORGE, "openforge")]
+    harness = settings.harness_image.replace("{harness}", box.harness or NO_HARNESS)
+    copies = [("harness", harness, TOOLS, "openforge")]
     if work:
         copies.append(("workdir", image, work, "work"))
     return [

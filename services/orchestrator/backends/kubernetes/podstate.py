@@ -10,6 +10,7 @@ from services.orchestrator.backends.kubernetes.podnames import SESSION
 from services.orchestrator.backends.kubernetes.pods import Condition, ContainerStatus, Pod, Terminated
 from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, MAIN
 from services.orchestrator.backends.port import Seen, Stage
+from services.orchestrator.runner.report import STATUS_LINE
 from services.orchestrator.spec import FINAL, Status
 from shared.errors import Evicted, ForgeError, ImageError, OutOfMemory, SandboxError, StageTimeout, Unschedulable
 
@@ -24,6 +25,10 @@ _IMAGE = frozenset({
 """Reasons of a container that waits, or ended, and will never run."""
 _PUT_OUT = frozenset({"Evicted", "NodeLost", "Shutdown", "NodeShutdown", "Terminated", "Preempting", "NodeAffinity"})
 _NO_ROOM = ("OutOf", "UnexpectedAdmissionError", "NodePorts", "Unschedulable")
+
+
+class AskedToEnd(SandboxError):
+    """A pod was asked to end. Kubernetes before 1.22 says so before it did, and forgets how its containers ended."""
 
 
 def session_of(pod: Pod) -> str:
@@ -88,14 +93,23 @@ def _last_words(ended: Terminated) -> tuple[Status | None, ForgeError | None]:
     return status, None
 
 
+def cancelled(line: bytes) -> Status | None:
+    """The status of a pod that was asked to end, by the last line that it printed. It counts for nothing but that it ended:
+    an agent can print the same."""
+    try:
+        status = msgspec.json.decode(line.removeprefix(STATUS_LINE.encode()), type=Status)
+    except msgspec.DecodeError:
+        return None
+    return status if status["phase"] == "cancelled" else None
+
+
 def _put_out(pod: Pod, main: ContainerStatus | None) -> ForgeError | None:
     reason, message = pod.status.reason, pod.status.message
     if reason == "DeadlineExceeded" and pod.spec.active_deadline_seconds == END_NOW_S:
-        return SandboxError("it was asked to end, and killed since its runner did not")
+        return AskedToEnd("it was asked to end, and killed since its runner did not")
     if reason == "DeadlineExceeded":
         limit = f"its pod was ended {pod.spec.active_deadline_seconds} s after it began, which is above all that may run in it"
-        started = main and (main.state.running or main.state.terminated)
-        return SandboxError(limit) if started else StageTimeout(f"{limit}; its runner never ran")
+        return StageTimeout(f"{limit}; its runner never ran") if main and main.state.waiting else SandboxError(limit)
     if reason in _PUT_OUT:
         return Evicted(_said("its pod was put out of its node", reason, message))
     if reason.startswith(_NO_ROOM):
