@@ -43,6 +43,7 @@ async def test_a_sandbox_runs_and_leaves_its_status(make_backend: MakeBackend) -
     assert status is not None
     assert status["phase"] == "done"
     assert [seen.stage for seen in await backend.present()] == ["ended"]
+    assert b"some words" in await backend.logs("s1")
     await backend.remove("s1")
     assert await backend.present() == []
     await backend.remove("s1")

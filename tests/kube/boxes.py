@@ -16,6 +16,20 @@ from services.orchestrator.spec import Spec
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 DONE = '{"pid": 1, "phase": "done", "error": null, "phases": {}}'
 """Last words of a runner to which nothing happened."""
+_PHASE: dict[str, Any] = {
+    "exit_code": 0,
+    "timed_out": False,
+    "limit": None,
+    "oom": False,
+    "seconds": 0.1,
+    "used": {},
+    "too_large": [],
+}
+REWARDED = msgspec.json.encode({
+    **msgspec.json.decode(DONE),
+    "phases": {"agent": {**_PHASE, "collected": {}}, "verify": {**_PHASE, "collected": {"reward.txt": "1\n"}}},
+}).decode()  # fmt: skip
+"""Last words of a runner whose agent was given a reward."""
 SESSION_ID = "g1-0-a1"
 
 

@@ -47,7 +47,7 @@ class Cluster:
     @contextmanager
     def fake_nodes(self, *options: str) -> Iterator[None]:
         """Nodes that only say that they run pods (see `fake_node`), for as long as this is open."""
-        command = [sys.executable, "-m", "tests.kube.fake_node", str(self.kubeconfig), *options]
+        command = [sys.executable, "-m", "tests.kube.fake_node", str(self.kubeconfig), str(self.folder / "pki"), *options]
         with (self.folder / "fake_nodes.log").open("ab") as log:
             nodes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=REPO)
         assert nodes.stdout is not None, "it is a pipe"

@@ -1,6 +1,6 @@
 """Nodes that only say that they run pods, so that thousands cost nothing.
 
-    python -m tests.kube.fake_node KUBECONFIG --nodes 4
+    python -m tests.kube.fake_node KUBECONFIG PKI --nodes 4
 
 Every pod that is bound to one of them gets an address and runs. It ends after `--after` seconds, or as its labels say:
 `fake-after` (seconds), `fake-exit` (code) and `fake-message` (last words). A deletion, or a deadline that
@@ -13,19 +13,23 @@ import argparse
 import asyncio
 import datetime as dt
 import json
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 from kubernetes_asyncio import client, config
 
 from services.orchestrator.backends.kubernetes.podnames import DOMAIN
 from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, MAIN
-from tests.kube.boxes import DONE
+from tests.kube.boxes import DONE, REWARDED
 
 PODS_PER_NODE = 1000
 SIZE = {"cpu": "1000", "memory": "4000Gi", "pods": str(PODS_PER_NODE), "ephemeral-storage": "4000Gi"}
 REQUESTS = 32
+LOG = "--- agent ---\nsome words\n"
 LEASE_S = 5.0
 CANCELLED = {"exitCode": 0, "reason": "Completed", "message": DONE.replace("done", "cancelled")}
 PATCH = "application/strategic-merge-patch+json"
@@ -41,12 +45,13 @@ class FakeNodes:
     Args:
         api: to the cluster.
         names: of the nodes.
+        port: where they give logs.
         after_s: how long pods run; None: until they are deleted.
     """
 
-    def __init__(self, api: client.ApiClient, names: list[str], after_s: float | None) -> None:
+    def __init__(self, api: client.ApiClient, names: list[str], port: int, after_s: float | None) -> None:
         self._core, self._leases = client.CoreV1Api(api), client.CoordinationV1Api(api)
-        self._names = names
+        self._names, self._port = names, port
         self._after_s = after_s
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by pod uid
         self._leaving: set[str] = set()
@@ -84,7 +89,11 @@ class FakeNodes:
         if await self._ask(self._leases.patch_namespaced_lease, name, "kube-node-lease", lease) == 404:
             await self._ask(self._leases.create_namespaced_lease, "kube-node-lease", lease)
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}
-        status = {"capacity": SIZE, "allocatable": SIZE, "conditions": [ready]}
+        status = {
+            "capacity": SIZE, "allocatable": SIZE, "conditions": [ready],
+            "addresses": [{"type": "Hostname", "address": "localhost"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}},
+        }  # fmt: skip
         await self._ask(self._core.patch_node_status, name, {"status": status}, _content_type=PATCH)
 
     async def _watch(self, group: asyncio.TaskGroup) -> None:
@@ -125,7 +134,7 @@ class FakeNodes:
             return
         await asyncio.sleep(float(after))
         code = int(wish.get("fake-exit", "0"))
-        end = {"exitCode": code, "reason": "Error" if code else "Completed", "message": wish.get("fake-message", DONE)}
+        end = {"exitCode": code, "reason": "Error" if code else "Completed", "message": wish.get("fake-message", REWARDED)}
         await self._set(pod, "Failed" if code else "Succeeded", {"terminated": end})
 
     async def _set(self, pod: dict[str, Any], phase: str, state: dict[str, Any], reason: str | None = None) -> None:
@@ -165,10 +174,27 @@ class FakeNodes:
             await asyncio.sleep(0.2)
 
 
+async def serve_logs(pki: Path) -> int:
+    """Gives every container's log, always the same, to the API server; on the port that comes back."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=LOG)
+
+    app = web.Application()
+    app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", answer)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    return int(runner.addresses[0][1])
+
+
 async def main() -> None:
     """Reads the command line, says `ready`, and runs until it is killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kubeconfig")
+    parser.add_argument("pki", type=Path, help="folder with apiserver.crt and apiserver.key")
     parser.add_argument("--nodes", type=int, default=4, help=f"how many, for {PODS_PER_NODE} pods each")
     parser.add_argument("--after", type=float, default=None, help="seconds after which pods end; until deleted by default")
     parser.add_argument("--prefix", default="fake", help="of their names, and a label that they have")
@@ -176,7 +202,7 @@ async def main() -> None:
     configuration = client.Configuration()
     await config.load_kube_config(args.kubeconfig, client_configuration=configuration)
     async with client.ApiClient(configuration) as api:
-        nodes = FakeNodes(api, [f"{args.prefix}-{n}" for n in range(args.nodes)], args.after)
+        nodes = FakeNodes(api, [f"{args.prefix}-{n}" for n in range(args.nodes)], await serve_logs(args.pki), args.after)
         await nodes.register()
         print("ready", flush=True)  # noqa: T201
         await nodes.run()

@@ -85,7 +85,7 @@ class Commands:
 
     async def _kill(self, pod: str, number: int) -> None:
         """Best effort: when the pod is gone, so is the command."""
-        script = f"kill -9 -- -{number} || kill -9 {number}"
+        script = f"kill -9 -{number} || kill -9 {number}"  # its group; some shells do not understand `--` here
         with contextlib.suppress(SandboxError, TimeoutError):
             async with asyncio.timeout(KILL_S):
                 await self._run(pod, ["/bin/sh", "-c", script], _drop, _drop, None)
