@@ -23,7 +23,7 @@ from tests.kube.fixtures import MakeBackend
 from tests.kube.watched import ends, heard, running
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("fake_nodes")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.usefixtures("fake_nodes")]
 
 
 def lasting(name: str = "s1", **wishes: str) -> Box:
@@ -164,9 +164,11 @@ async def test_a_watch_goes_on_after_the_api_server_died(make_backend: MakeBacke
 
 
 async def test_a_watch_from_too_long_ago_lists_anew(
-    make_backend: MakeBackend, namespace: str, monkeypatch: pytest.MonkeyPatch
+    make_backend: MakeBackend, fake_nodes: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = make_backend()
+    fake_nodes.kill("apiserver")  # its successor knows nothing of what was before
+    await asyncio.to_thread(fake_nodes.up)
     await backend.open()
     asked: list[str] = []
     really = Api.events

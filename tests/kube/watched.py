@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from services.orchestrator.backends.port import Backend, Seen
 
+WITHIN_S = 150.0
 Told = Callable[[Callable[[list[Seen]], bool]], Awaitable[list[Seen]]]
 
 
@@ -23,7 +24,7 @@ async def heard(backend: Backend) -> AsyncIterator[Told]:
             more.set()
 
     async def until(enough: Callable[[list[Seen]], bool]) -> list[Seen]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while not enough(news):
                 more.clear()
                 await more.wait()
