@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from services.orchestrator.spec import Cgroup
 _PERIOD_US = 100_000
 _WANTED = ("memory", "pids", "cpu", "cpuacct")
 _PREFIX = "openforge-"
+_YOUNG_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,15 @@ class Groups:
             found.setdefault(parent, {}).update(settings.get(controller, {}))
         return [Cgroup(folder=f"{parent}/{_PREFIX}{name}", settings=own) for parent, own in found.items()]
 
-    def sweep(self, prefix: str) -> None:
-        """Removes groups of that prefix in which nothing runs any more: their runners were killed."""
+    def sweep(self) -> None:
+        """Removes groups in which nothing runs any more, of any run: their runners were killed. A young one may just not have
+        been moved into."""
+        old = time.time() - _YOUNG_S
         for parent in set(self.parents.values()):
-            for folder in Path(parent).glob(f"{_PREFIX}{prefix}*"):
-                try:
-                    folder.rmdir()
-                except OSError:  # something still runs in it
-                    continue
+            for folder in Path(parent).glob(f"{_PREFIX}*"):
+                with suppress(OSError):  # something still runs in it, or somebody else was faster
+                    if folder.stat().st_ctime < old:
+                        folder.rmdir()
 
     def _settings(self, resources: Resources) -> dict[str, dict[str, str]]:
         memory, pids, cpus = resources.memory_mb, resources.pids, resources.cpus

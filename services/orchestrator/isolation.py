@@ -44,6 +44,7 @@ def resolve_isolation(config: OrchestratorConfig, root: bool | None = None) -> I
     isolation = replace(_kind(config, root), groups=find_groups())
     if not isolation.network:
         log.warning("rollouts reach everything that listens on this machine, and the internet if it has one: %s", INSTALL)
+    isolation.groups.sweep()
     log.info(said(isolation.groups, root))
     return isolation
 

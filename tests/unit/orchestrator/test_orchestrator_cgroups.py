@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,13 @@ def test_without_any_nothing_is_found_and_that_is_said(tmp_path: Path) -> None:
     assert said(V1, root=True).endswith("memory (control group v1), pids (control group v1), cpu (control group v1)")
 
 
-def test_groups_of_killed_runners_are_swept_away(tmp_path: Path) -> None:
-    for name in ("openforge-run1-r1", "openforge-run2-r1"):
-        (tmp_path / name).mkdir()
-    Groups({"pids": str(tmp_path)}).sweep("run1-")
-    assert [p.name for p in tmp_path.iterdir()] == ["openforge-run2-r1"]
+def test_groups_of_killed_runners_are_swept_away_once_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = Groups({"pids": str(tmp_path)})
+    for name in ("openforge-run1-r1", "openforge-run2-r1/used", "else"):
+        (tmp_path / name).mkdir(parents=True)
+    groups.sweep()
+    assert len(list(tmp_path.iterdir())) == 3
+    later = time.time() + 61
+    monkeypatch.setattr("services.orchestrator.cgroups.time.time", lambda: later)
+    groups.sweep()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["else", "openforge-run2-r1"]
