@@ -26,7 +26,7 @@ def make(groups: list[Cgroup]) -> None:
     for group in groups:
         os.mkdir(group["folder"])
         for name, value in group["settings"].items():
-            with open(f"{group['folder']}/{name}", "w", encoding="ascii") as file:
+            with open(f"{group['folder']}/{name}", "w", encoding="utf-8") as file:
                 file.write(value)
 
 
@@ -39,7 +39,7 @@ def join(groups: list[Cgroup]) -> None:
     """
     for group in groups:
         threads = f"{group['folder']}/tasks"
-        with open(threads if os.path.exists(threads) else f"{group['folder']}/cgroup.procs", "w", encoding="ascii") as file:
+        with open(threads if os.path.exists(threads) else f"{group['folder']}/cgroup.procs", "w", encoding="utf-8") as file:
             file.write("0")
 
 
@@ -92,7 +92,7 @@ def ran_out_of_memory(groups: list[Cgroup]) -> bool:
 
 def _read(group: Cgroup, name: str) -> str:
     try:
-        with open(f"{group['folder']}/{name}", encoding="ascii") as file:
+        with open(f"{group['folder']}/{name}", encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return ""
