@@ -44,8 +44,8 @@ class Answering(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may be sent on it."""
-        return self.complete and self._keep and not self._lost
+        """Whether another request may be sent on it. What was not read of an answer would be taken for the next one's."""
+        return self.complete and self._keep and not self._lost and not self._pieces
 
     async def ask(self, request: bytes, within_s: float) -> None:
         """Sends a request, head and body; returns when the status of the answer has come.

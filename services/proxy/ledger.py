@@ -95,11 +95,13 @@ class Ledger:
                 task.cancel()
 
     async def _settle(self) -> None:
-        while self._ended:
-            await asyncio.sleep(SETTLE_S)
-            ended, self._ended = self._ended, []
-            await self._until_settled(ended)
-        self._settling = None
+        try:
+            while self._ended:
+                await asyncio.sleep(SETTLE_S)
+                ended, self._ended = self._ended, []
+                await self._until_settled(ended)
+        finally:  # whatever happened, later calls are settled
+            self._settling = None
 
     async def _until_settled(self, ended: list[Ended]) -> None:
         while True:  # an intent left open would hold back the next weights for as long as this proxy lives

@@ -79,7 +79,7 @@ class OpenAIChat:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
             fields = _fields.decode(body)
-            messages = _messages.decode(fields.pop("messages", NULL))  # nearly all of it: to be read over once, not again
+            messages = _messages_of(fields)
             request = _request.decode(msgspec.json.encode(fields))
             heads = [_heads.decode(raw) for raw in messages]
         except msgspec.ValidationError as e:
@@ -183,6 +183,14 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "total_tokens": usage.prompt + usage.completion,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
     }
+
+
+def _messages_of(fields: dict[str, msgspec.Raw]) -> list[msgspec.Raw]:
+    """Takes the messages out of a request: they are nearly all of it, and need not be read over again with the rest."""
+    try:
+        return _messages.decode(fields.pop("messages", NULL))
+    except msgspec.ValidationError as e:
+        raise bad_request(f"messages: {e}") from None
 
 
 def _message(raw: msgspec.Raw, head: _Head) -> msgspec.Raw:

@@ -10,6 +10,7 @@ import pytest
 
 from services.proxy.errors import Refused
 from services.proxy.http import Connections
+from tests.waiting import until
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world"
@@ -113,6 +114,16 @@ async def test_a_connection_whose_answer_was_not_read_to_its_end_is_dropped(serv
     http.give_back(answer)
     there.say = says(SIZED)
     assert await ask(http) == b"hello world"
+    assert [number for number, _ in there.requests] == [1, 2]
+
+
+async def test_what_came_of_an_answer_that_nobody_read_is_not_in_the_next_one(server: tuple[Server, Connections]) -> None:
+    there, http = server
+    answer = await http.ask("POST", "/", b"{}")
+    await until(lambda: answer.complete)
+    http.give_back(answer)  # its reader left before it looked
+    there.say = says(SIZED.replace(b"world", b"there"))
+    assert await ask(http) == b"hello there"
     assert [number for number, _ in there.requests] == [1, 2]
 
 
