@@ -72,12 +72,15 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
             from services.proxy.service import ProxyService
 
             key = _secret(config.proxy.control_key_env)
-            sessions, blobs = Sessions(store, run, ttl), Blobs(store, run, ttl)
-            return ProxyService(config, bus, sessions, blobs, Boxes(store, run), control_key=key)
+            calls, blobs = Sessions(store, run, ttl), Blobs(store, run, ttl)
+            return ProxyService(config, bus, calls, blobs, Boxes(store, run), control_key=key)
         case "orchestrator":
+            from services.orchestrator.gateway import Gateway
             from services.orchestrator.service import OrchestratorService
+            from services.orchestrator.site import site_of
 
-            return OrchestratorService(config, bus, control_key=_secret(config.proxy.control_key_env))
+            key = _secret(config.proxy.control_key_env)
+            return OrchestratorService(config, bus, site_of(config, key), Gateway(config.proxy, key))
         case "collector":
             from services.collector.service import CollectorService
 

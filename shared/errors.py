@@ -73,7 +73,23 @@ class QuotaError(SandboxError):
 
 
 class StageTimeout(SandboxError):
-    """A sandbox did not get past a stage before its agent ran in time."""
+    """A sandbox did not get past a stage in time."""
+
+
+class ScheduleTimeout(StageTimeout, Unschedulable):
+    """No machine was found for a sandbox within `orchestrator.stages.schedule_s`."""
+
+
+class PullTimeout(StageTimeout, ImageError):
+    """The image of a sandbox was not there within `orchestrator.stages.pull_s`."""
+
+
+class BootTimeout(StageTimeout):
+    """The runner of a sandbox did not run within `orchestrator.stages.boot_s`."""
+
+
+class RunTimeout(StageTimeout):
+    """A sandbox went on after all that may run in it should have ended: its runner hangs, or its machine does not tell."""
 
 
 class HarnessError(ForgeError):
@@ -82,6 +98,10 @@ class HarnessError(ForgeError):
 
 class VerifierError(ForgeError):
     """The verifier failed, hung, or left no usable reward."""
+
+
+class VerifierTimeout(VerifierError):
+    """The verifier was ended after its limit."""
 
 
 class FidelityError(ForgeError):
@@ -94,6 +114,14 @@ class ArchiveError(ForgeError):
 
 class AgentTimeout(ForgeError):
     """The agent used up its wall-clock time."""
+
+
+class AgentIdle(AgentTimeout):
+    """The agent made no model call for `orchestrator.stages.idle_s`."""
+
+
+class AgentStorage(AgentTimeout):
+    """The agent filled the disk that it was given."""
 
 
 class Cancelled(ForgeError):

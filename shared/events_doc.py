@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shared.events import COMMANDS, EVENTS, BlobRef, Media, Message, Row, TokenCounts, Trajectory, tag_of
+from shared.events import COMMANDS, EVENTS, BlobRef, Durations, Media, Message, Row, TokenCounts, Trajectory, Used, tag_of
 from shared.subjects import pattern_of
 
 _HEAD = """# Messages on the bus
@@ -29,7 +29,10 @@ and key stand in the subject as in the body. Anything else is no message, and be
 def render() -> str:
     """The whole page."""
     parts = [_HEAD, "## Commands\n", *(_message(t) for t in COMMANDS), "## Events\n", *(_message(t) for t in EVENTS)]
-    parts += ["## Bodies\n", *(_section(t, t.__name__) for t in (Trajectory, Row, TokenCounts, Media, BlobRef))]
+    parts += [
+        "## Bodies\n",
+        *(_section(t, t.__name__) for t in (Trajectory, Row, TokenCounts, Media, BlobRef, Durations, Used)),
+    ]
     return "\n".join(parts)
 
 

@@ -1,95 +1,200 @@
-"""Attempts of rollouts: each gets a recording session and a runner, and ends as one outcome on the bus."""
+"""Attempts of rollouts: each gets a recording session and a sandbox, and ends as one outcome on the bus."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import time
 
 from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, wait_exponential
 
-from services.orchestrator.backends import Backend
+from services.orchestrator.accounts import Account, account
+from services.orchestrator.asking import Asking, while_away
+from services.orchestrator.backends.port import Backend
 from services.orchestrator.gateway import Sessions
-from services.orchestrator.harnesses import harness
-from services.orchestrator.plan import Attempt, plan
+from services.orchestrator.jobs import Job, session_of
+from services.orchestrator.keeping import kept
 from services.orchestrator.records import Records
-from services.orchestrator.sandboxes import Sandboxes
 from services.orchestrator.spec import Status
+from services.orchestrator.stages import Course, limits_of
 from services.orchestrator.state import Outcome, Rollout, Verdict, failed, judge, judged, scheduled, started, tossed
+from services.orchestrator.watching import Watcher
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import BusUnavailable, Cancelled, ForgeError, SandboxError, TaskError
-from shared.events import Message
-from shared.ids import session_id
+from shared.errors import BusUnavailable, Cancelled, ForgeError, SandboxError
+from shared.events import Message, RolloutFailed
 from shared.log import log_context
-from shared.task import load_task
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A rollout that is being worked on.
-
-    Attributes:
-        rollout: where it stands.
-        running: the current attempt has a runner already (of an earlier orchestrator).
-        sealed: the current attempt's session was sealed.
-        cancelled: somebody asked for its end.
-        task: drives it.
-        queue: waits for a place among the concurrent rollouts.
-    """
-
-    rollout: Rollout
-    running: bool = False
-    sealed: bool = False
-    cancelled: bool = False
-    task: asyncio.Task[None] | None = None
-    queue: asyncio.Task[bool] | None = None
-
-    @property
-    def session(self) -> str:
-        """Session of the current attempt."""
-        return session_of(self.rollout)
-
-
-def session_of(rollout: Rollout) -> str:
-    """Session of a rollout's current attempt."""
-    return session_id(rollout.start.rollout_id, rollout.attempt)
+GRACE_S = 5.0
+"""How long a sandbox whose end was asked for may take before it is killed; its runner kills the agent before that."""
 
 
 class Attempts:
-    """Drives rollouts, `orchestrator.concurrency` of them at once."""
+    """Makes attempts.
+
+    Args:
+        config: resolved configuration.
+        bus: takes events.
+        records: keep what is known.
+        sessions: opens and seals those of attempts.
+        backend: has the sandboxes.
+        watcher: tells of them.
+        asking: asks for them.
+    """
 
     def __init__(
-        self, config: Config, bus: Bus, records: Records, gateway: Sessions, backend: Backend, sandboxes: Sandboxes
+        self, config: Config, bus: Bus, records: Records, sessions: Sessions, backend: Backend, watcher: Watcher, asking: Asking
     ) -> None:
         self._config = config
         self._bus = bus
         self._records = records
-        self._gateway = gateway
+        self._sessions = sessions
         self._backend = backend
-        self._sandboxes = sandboxes
-        self._places = asyncio.Semaphore(config.orchestrator.concurrency)
+        self._watcher = watcher
+        self._asking = asking
+        self._errands: set[asyncio.Task[None]] = set()
 
-    async def drive(self, job: Job) -> None:
-        """Makes attempts until the rollout is over."""
-        with log_context(rollout=job.rollout.start.rollout_id):
-            while not job.rollout.over:  # also when an outcome was refused meanwhile
-                await self._attempt(job)
+    async def announce(self, job: Job) -> None:
+        """Says that the current attempt waits for a place."""
+        job.announced = True
+        await self._say(scheduled(job.rollout))
+
+    async def make(self, job: Job) -> None:
+        """Makes the current attempt; afterwards the rollout is over, or stands at its next one."""
+        with log_context(rollout=job.id):
+            job.queue_s = time.monotonic() - job.waiting_since if job.waiting_since else 0.0
+            try:
+                if not job.announced:
+                    await self.announce(job)
+                verdict = await self._run(job)
+                assert job.asked is not None, "an attempt with a verdict had a sandbox"
+                after, outcome = judged(job.rollout, verdict, job.asked.limit_s, _account(job))
+            except ForgeError as e:
+                after, outcome = failed(job.rollout, _reason(job, e), _account(job), sealed=job.sealed)
+            except Exception as e:  # a defect of ours ends this attempt, not the service
+                log.exception("attempt %s ended in a way that was not foreseen", job.session)
+                error = SandboxError(f"{type(e).__name__}: {e}")
+                after, outcome = failed(job.rollout, error, _account(job), sealed=job.sealed)
+            await self._conclude(job, after, outcome)
+
+    async def close(self, job: Job, error: ForgeError) -> None:
+        """Ends a rollout that has no attempt under way."""
+        await self._conclude(job, *failed(job.rollout, error, _account(job), sealed=False))
+
+    async def disown(self, job: Job, after: Rollout, outcome: RolloutFailed) -> None:
+        """The collector refused what an attempt left, after it was reported: it failed after all."""
+        before, job.rollout = job.rollout, after
+        if not after.over:
+            self._records.accept(after)
+            return
+        await self._say(outcome)
+        self._note(before, outcome)
 
     def cancel(self, job: Job) -> None:
-        """Ends a rollout at once."""
-        job.cancelled = True
-        self._backend.cancel(job.session)
-        if job.queue:
-            job.queue.cancel()
+        """Ends the current attempt of a rollout that is marked as cancelled, at once."""
+        self._watcher.nudge(job.session)
+        if job.asked:
+            errand = asyncio.create_task(self._end(job.session))
+            self._errands.add(errand)
+            errand.add_done_callback(self._errands.discard)
 
-    async def say(self, message: Message) -> None:
+    async def _conclude(self, job: Job, after: Rollout, outcome: Outcome) -> None:
+        before, job.rollout = job.rollout, after  # now: an answer may come while the outcome is being said
+        had_sandbox = job.asked is not None
+        job.forget_attempt()
+        if not after.over:
+            self._records.accept(after)
+        await self._say(outcome)
+        if self._note(before, outcome) and had_sandbox:
+            await self._clear_away(session_of(before), outcome)
+
+    def _note(self, rollout: Rollout, outcome: Outcome) -> bool:
+        try:
+            self._records.report(rollout, outcome)
+        except OSError as e:
+            log.error("the outcome of %s was published, but could not be noted: %s", session_of(rollout), e)
+            return False
+        return True
+
+    async def _clear_away(self, session: str, outcome: Outcome) -> None:
+        """Removes a sandbox, unless it is to be kept. What goes wrong is made good when sandboxes are compared next."""
+        self._watcher.forget(session)
+        if kept(self._config.orchestrator.keep, outcome):
+            return
+        try:
+            await self._backend.remove(session)
+        except SandboxError as e:
+            log.warning("the sandbox of %s is still to be cleared away: %s", session, e)
+
+    async def _run(self, job: Job) -> Verdict:
+        """Session, sandbox, seal: a session that was opened is sealed whatever becomes of its sandbox."""
+        if job.cancelled:
+            raise Cancelled("cancelled before it began")
+        ended = await self._carry_out(job)
+        sealed = await self._sessions.seal(job.rollout)
+        job.sealed = True
+        if isinstance(ended, ForgeError):
+            raise ended
+        verdict = judge(ended, sealed)
+        coin = self._config.orchestrator.reward == "coin" and job.rollout.start.purpose == "train"
+        return tossed(verdict, job.id) if coin else verdict
+
+    async def _carry_out(self, job: Job) -> Status | ForgeError:
+        """The runner's last status, or why there is none. A sandbox that was asked for already is waited for.
+
+        Raises:
+            ForgeError: no session could be opened.
+        """
+        attempt = None if job.asked else await self._asking.prepare(job)
+        try:
+            if attempt:
+                await self._asking.ask(job, attempt)
+            job.status = await self._follow(job)
+            await self._asking.keep_logs(job)
+            return job.status
+        except ForgeError as e:
+            return e
+
+    async def _follow(self, job: Job) -> Status:
+        """Waits until the sandbox ended.
+
+        Raises:
+            ForgeError: it ended otherwise than by its runner's own will, or a stage took too long.
+        """
+        assert job.asked is not None, "it was asked for"
+        job.course = Course(limits_of(self._config.orchestrator.stages, job.asked.deadline_s), time.monotonic())
+        with self._watcher.follow(job.session) as news:
+            while True:
+                job.course = job.course.cancel(time.monotonic()) if job.cancelled else job.course
+                try:
+                    async with asyncio.timeout(job.course.until - time.monotonic()):
+                        seen = await news.get()
+                except TimeoutError:
+                    raise job.course.overdue() from None
+                if seen is None:
+                    continue
+                job.course = job.course.at(seen.stage, time.monotonic())
+                if seen.stage == "run" or seen.status:
+                    await self._say_started(job, seen.where)
+                if seen.error:
+                    raise seen.error
+                if seen.status:
+                    return seen.status
+
+    async def _say_started(self, job: Job, where: str) -> None:
+        if job.rollout.phase != "started":
+            job.rollout, message = started(job.rollout, self._backend.kind, where, _account(job))
+            await self._say(message)
+
+    async def _end(self, session: str) -> None:
+        try:
+            await while_away(GRACE_S)(self._backend.end, session, GRACE_S)
+        except SandboxError as e:
+            log.warning("the sandbox of %s could not be asked to end: %s", session, e)
+
+    async def _say(self, message: Message) -> None:
         """Publishes, however long the bus is away."""
         retrying = AsyncRetrying(
             wait=wait_exponential(0.1, max=5.0), retry=retry_if_exception_type(BusUnavailable),
@@ -97,80 +202,10 @@ class Attempts:
         )  # fmt: skip
         await retrying(self._bus.publish, message)
 
-    async def _attempt(self, job: Job) -> None:
-        try:
-            self._records.accept(job.rollout)
-            await self.say(scheduled(job.rollout))
-            async with self._place(job):
-                verdict = await self._run(job)
-            after, outcome = judged(job.rollout, verdict, self._backend.limit(job.session))
-        except ForgeError as e:
-            error = Cancelled("somebody asked for its end") if job.cancelled else e
-            after, outcome = failed(job.rollout, error, sealed=job.sealed)
-        except Exception as e:  # a defect of ours ends this attempt, not the service
-            log.exception("attempt %s ended in a way that was not foreseen", job.session)
-            after, outcome = failed(job.rollout, SandboxError(f"{type(e).__name__}: {e}"), sealed=job.sealed)
-        before, job.rollout = job.rollout, after  # now: an answer may come while the outcome is being said
-        job.running = job.sealed = False
-        await self.say(outcome)
-        self._note(before, outcome)
-        await asyncio.to_thread(self._sandboxes.settle, session_of(before), outcome)
 
-    def _note(self, rollout: Rollout, outcome: Outcome) -> None:
-        try:
-            self._records.report(rollout, outcome)
-        except OSError as e:
-            log.error("the outcome of %s was published, but could not be noted: %s", session_of(rollout), e)
+def _account(job: Job) -> Account:
+    return account(job.queue_s, job.course, job.status)
 
-    @asynccontextmanager
-    async def _place(self, job: Job) -> AsyncIterator[None]:
-        """One of the places for concurrent rollouts; waiting for it ends at once when the rollout is cancelled."""
-        if job.cancelled:
-            raise Cancelled("cancelled between two attempts")
-        job.queue = asyncio.ensure_future(self._places.acquire())
-        try:
-            await job.queue
-        except asyncio.CancelledError:
-            if not job.cancelled:
-                raise
-            raise Cancelled("cancelled before it began") from None
-        finally:
-            job.queue = None
-        try:
-            yield
-        finally:
-            self._places.release()
 
-    async def _run(self, job: Job) -> Verdict:
-        """Session, runner, seal: a session that was opened is sealed whatever becomes of its runner."""
-        attempt = None if job.running else await self._open(job)
-        ended = await self._carry_out(job, attempt)
-        sealed = await self._gateway.seal(job.rollout)
-        job.sealed = True
-        if isinstance(ended, ForgeError):
-            raise ended
-        verdict = judge(ended, sealed)
-        coin = self._config.orchestrator.reward == "coin" and job.rollout.start.purpose == "train"
-        return tossed(verdict, job.rollout.start.rollout_id) if coin else verdict
-
-    async def _open(self, job: Job) -> Attempt:
-        start, folder = job.rollout.start, Path(job.rollout.start.task_dir)
-        if not folder.is_absolute():
-            raise TaskError(f"task_dir {start.task_dir!r} must be an absolute path")
-        task, adapter = load_task(folder), harness(start.harness, self._config.orchestrator.harness_dir)
-        return Attempt(
-            start=start, task=task, harness=adapter, isolation=self._sandboxes.isolation,
-            sandbox=self._sandboxes.folder(job.session), record=self._records.folder(job.rollout).resolve(),
-            endpoint=await self._gateway.open(job.rollout, adapter.roles()), host_env=os.environ,
-        )  # fmt: skip
-
-    async def _carry_out(self, job: Job, attempt: Attempt | None) -> Status | ForgeError:
-        """The runner's last status, or why there is none. Without an attempt to start, the runner is there already."""
-        try:
-            if attempt:
-                self._backend.start(job.session, plan(attempt, self._config))
-            job.rollout, message = started(job.rollout, self._sandboxes.isolation.kind)
-            await self.say(message)
-            return await self._backend.wait(job.session)
-        except ForgeError as e:
-            return e
+def _reason(job: Job, error: ForgeError) -> ForgeError:
+    return Cancelled("somebody asked for its end") if job.cancelled else error

@@ -1,67 +1,69 @@
-"""The folders that sandboxes are made in, and what becomes of them afterwards."""
+"""The folders that local sandboxes are made in, and their end."""
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from services.orchestrator.sandbox import Isolation, copy_etc
-from services.orchestrator.state import Outcome
-from shared.config import Config
 from shared.errors import SandboxError
-from shared.events import RolloutFinished
-
-log = logging.getLogger(__name__)
 
 _ETC = "etc"
 
 
 class Sandboxes:
-    """Sandbox folders of a run, under `orchestrator.work_root` or the system's temporary folder.
+    """Sandbox folders of a run.
+
+    Args:
+        root: the folder that has them; it is made if need be.
+        isolation: kind of sandbox.
 
     Raises:
-        SandboxError: their folder cannot be made, or belongs to somebody else.
+        SandboxError: the folder cannot be made, or belongs to somebody else.
     """
 
-    def __init__(self, config: Config, isolation: Isolation) -> None:
-        self._keep = config.orchestrator.keep
-        top = Path(config.orchestrator.work_root or tempfile.gettempdir())
-        self.root = top / f"openforge-{config.run.id}"
+    def __init__(self, root: Path, isolation: Isolation) -> None:
+        self.root = root
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.root.lstat().st_uid != os.geteuid():
-                raise SandboxError(f"{self.root} belongs to another user; set orchestrator.work_root")
-            self.root.chmod(0o711 if isolation.kind == "uid" else 0o700)
-            self.isolation = replace(isolation, etc=str(self.root / _ETC))
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if root.lstat().st_uid != os.geteuid():
+                raise SandboxError(f"{root} belongs to another user; set orchestrator.work_root")
+            root.chmod(0o711 if isolation.kind == "uid" else 0o700)
+            self.isolation = replace(isolation, etc=str(root / _ETC))
             if isolation.kind == "bubblewrap":
-                copy_etc(self.root / _ETC)
+                copy_etc(root / _ETC)
         except OSError as e:
-            raise SandboxError(f"{self.root}: {e}; set orchestrator.work_root to a folder that can be written to") from e
+            raise SandboxError(f"{root}: {e}; set orchestrator.work_root to a folder that can be written to") from e
 
     def folder(self, session_id: str) -> Path:
         """Where a session's sandbox lies."""
         return self.root / session_id
 
-    def settle(self, session_id: str, outcome: Outcome) -> None:
-        """Removes a sandbox, unless `orchestrator.keep` says otherwise. Blocks."""
-        kept = self._keep == "all" or (self._keep == "failed" and not isinstance(outcome, RolloutFinished))
+    def names(self) -> list[str]:
+        """Sessions that have a sandbox."""
+        return [entry.name for entry in self.root.iterdir() if entry.is_dir() and not entry.name.startswith(_ETC)]
+
+    def remove(self, session_id: str) -> None:
+        """Removes a sandbox, if it is there. Blocks.
+
+        Raises:
+            SandboxError: it cannot be removed.
+        """
         folder = self.folder(session_id)
-        if kept or not folder.exists():
+        if not folder.exists():
             return
         try:
             _open_up(folder)
             shutil.rmtree(folder)
         except OSError as e:
-            log.warning("the sandbox %s could not be removed: %s", folder, e)
+            raise SandboxError(f"the sandbox {folder} could not be removed: {e}") from e
 
     def close(self) -> None:
-        """Removes the folder if no sandbox was kept."""
+        """Removes the folder, or at least what no sandbox that was kept needs. Only when none runs any more."""
         shutil.rmtree(self.root / _ETC, ignore_errors=True)
-        if not any(self.root.iterdir()):
+        if not self.names():
             self.root.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""Rollouts from command to outcome: accepts them, has their attempts driven, and goes on with them after a restart."""
+"""Rollouts from command to outcome: accepts them, has their attempts made, and goes on with them after a restart."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import asyncio
 import logging
 from pathlib import Path
 
-from services.orchestrator.attempts import Attempts, Job
-from services.orchestrator.backends.local import LocalBackend
-from services.orchestrator.gateway import Gateway, Sessions
-from services.orchestrator.isolation import resolve_isolation
-from services.orchestrator.records import Records
-from services.orchestrator.sandboxes import Sandboxes
+from services.orchestrator.asking import Asking
+from services.orchestrator.attempts import Attempts
+from services.orchestrator.dispatch import Dispatcher
+from services.orchestrator.gateway import Sessions
+from services.orchestrator.jobs import Job
+from services.orchestrator.reconcile import Reconciler
+from services.orchestrator.records import Records, rollouts_folder
+from services.orchestrator.site import Site
 from services.orchestrator.state import Rollout, disowned
+from services.orchestrator.watching import Watcher
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import Cancelled, InvalidId, Rejected, TaskError
@@ -32,17 +35,24 @@ class OrchestratorService:
     Args:
         config: resolved configuration.
         bus: brings commands, takes events.
-        control_key: of the proxy's control routes.
-        sessions: opens and seals them; the proxy's control routes by default.
+        site: where the sandboxes are made.
+        sessions: opens and seals those of attempts.
     """
 
-    def __init__(self, config: Config, bus: Bus, *, control_key: str, sessions: Sessions | None = None) -> None:
+    def __init__(self, config: Config, bus: Bus, site: Site, sessions: Sessions) -> None:
         self._config = config
         self._bus = bus
-        self._records = Records(Path(config.run.root).resolve() / config.run.id)
-        self._gateway = sessions or Gateway(config.proxy, control_key)
-        self._sandboxes: Sandboxes | None = None
-        self._jobs: dict[str, Job] = {}
+        self._backend = site.backend
+        self._sessions = sessions
+        self._records = Records(rollouts_folder(config))
+        self._watcher = Watcher(site.backend)
+        asking = Asking(config, self._records, sessions, site.backend, site.place)
+        self._attempts = Attempts(config, bus, self._records, sessions, site.backend, self._watcher, asking)
+        self._dispatcher = Dispatcher(config.orchestrator, self._attempts)
+        jobs, keep = self._dispatcher.jobs, config.orchestrator.keep
+        self._reconciler = Reconciler(site.backend, self._watcher, self._records, jobs, keep)
+        self._reconciling: asyncio.Task[None] | None = None
+        self._names: dict[str, str] = {}
         self._stopping = False
 
     async def start(self) -> None:
@@ -51,33 +61,28 @@ class OrchestratorService:
         Raises:
             SandboxError: the configured kind of sandbox cannot be had here.
         """
-        settings = self._config.orchestrator
-        isolation = await asyncio.to_thread(resolve_isolation, settings)
-        self._sandboxes = sandboxes = Sandboxes(self._config, isolation)
-        self._backend = backend = LocalBackend(self._records.root)
-        self._attempts = Attempts(self._config, self._bus, self._records, self._gateway, backend, sandboxes)
-        log.info("sandboxes are of the kind %s, in %s", isolation.kind, sandboxes.root)
-        for found in self._records.load(settings.attempts):
-            self._drive(Job(found.rollout, running=found.running))
+        await self._backend.open()
+        log.info("sandboxes are of the kind %s", self._backend.kind)
+        for found in self._records.load(self._config.orchestrator.attempts):
+            if not found.rollout.over:
+                self._dispatcher.add(Job(found.rollout, asked=found.asked, made=found.asked is not None))
+        self._watcher.start()
+        self._dispatcher.start()
+        self._reconciling = asyncio.create_task(self._reconciler.forever())
         types = (RolloutStart, RolloutCancel, TrajectoryDiscarded)
         await self._bus.consume(DURABLE, types, self._handle, run_id=self._config.run.id)
 
     async def stop(self) -> None:
         """Cancels all rollouts; those whose end cannot be reported in time are reported after the next start."""
-        if self._stopping or self._sandboxes is None:
+        if self._stopping or self._reconciling is None:
             return
         self._stopping = True
-        tasks = [job.task for job in self._jobs.values() if job.task and not job.task.done()]
-        for job in self._jobs.values():
-            self._cancel(job)
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=STOP_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        await self._gateway.close()
-        self._backend.close()
-        self._sandboxes.close()
+        self._reconciling.cancel()
+        await asyncio.gather(self._reconciling, return_exceptions=True)
+        await self._dispatcher.stop(STOP_S)
+        await self._watcher.stop()
+        await self._sessions.close()
+        await self._backend.close()
 
     async def _handle(self, message: Message) -> None:
         if self._stopping:
@@ -86,52 +91,45 @@ class OrchestratorService:
             case RolloutStart():
                 self._accept(message)
             case RolloutCancel():
-                self._cancel_rollout(message)
+                self._cancel(message)
             case TrajectoryDiscarded():
                 await self._disown(message)
 
     def _accept(self, start: RolloutStart) -> None:
-        if start.rollout_id in self._jobs:
-            return
-        rollout = Rollout(start, _task_name(start), self._config.orchestrator.attempts)
         try:
+            if start.rollout_id in self._dispatcher.jobs or self._records.known(start.rollout_id):
+                return
+            rollout = Rollout(start, self._task_name(start.task_dir), self._config.orchestrator.attempts)
             self._records.accept(rollout)
         except InvalidId as e:
             raise Rejected(str(e)) from e
-        self._drive(Job(rollout))
+        self._dispatcher.add(Job(rollout))
 
-    def _cancel_rollout(self, cancel: RolloutCancel) -> None:
-        job = self._jobs.get(cancel.rollout_id)
-        if job is None:
+    def _cancel(self, cancel: RolloutCancel) -> None:
+        job = self._dispatcher.jobs.get(cancel.rollout_id)
+        if job:
+            self._dispatcher.cancel(job)
+        elif not self._records.known(cancel.rollout_id):
             log.warning("asked to cancel the rollout %s, which is not known here", cancel.rollout_id)
-        else:
-            self._cancel(job)
-
-    def _cancel(self, job: Job) -> None:
-        if not job.rollout.over:
-            self._attempts.cancel(job)
 
     async def _disown(self, refusal: TrajectoryDiscarded) -> None:
-        job = self._jobs.get(refusal.rollout_id)
-        change = disowned(job.rollout, refusal) if job else None
-        if job is None or change is None:
-            return
-        before, (job.rollout, outcome) = job.rollout, change
-        if outcome.final:
-            await self._attempts.say(outcome)
-            self._records.report(before, outcome)
-        else:
-            self._records.accept(job.rollout)
-            self._drive(job)
+        job = self._dispatcher.jobs.get(refusal.rollout_id)  # one whose end is just being told
+        if job is None:
+            found = self._records.find(refusal.rollout_id, self._config.orchestrator.attempts)
+            if found is None:
+                return
+            job = Job(found.rollout)
+        change = disowned(job.rollout, refusal)
+        if change is not None:
+            await self._attempts.disown(job, *change)
+            if not job.rollout.over and job.id not in self._dispatcher.jobs:
+                self._dispatcher.add(job)
 
-    def _drive(self, job: Job) -> None:
-        self._jobs[job.rollout.start.rollout_id] = job
-        if not job.rollout.over and (job.task is None or job.task.done()):
-            job.task = asyncio.create_task(self._attempts.drive(job))
-
-
-def _task_name(start: RolloutStart) -> str:
-    try:
-        return load_task(Path(start.task_dir)).name
-    except TaskError:  # it is reported as the outcome of the first attempt
-        return Path(start.task_dir).name
+    def _task_name(self, folder: str) -> str:
+        """Name of a task; read once, as thousands of rollouts may be asked for at once."""
+        if folder not in self._names:
+            try:
+                self._names[folder] = load_task(Path(folder)).name
+            except TaskError:  # it is reported as the outcome of the first attempt
+                return Path(folder).name
+        return self._names[folder]

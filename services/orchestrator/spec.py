@@ -170,3 +170,13 @@ def phase_name(what: str, step: int) -> str:
 def is_of(what: str, name: str) -> bool:
     """Whether a phase is an `agent` or a `verify` of any step."""
     return name == what or name.startswith(f"{what}-")
+
+
+def phase_of(spec: Spec, name: str) -> Phase:
+    """The phase of that name; every spec has an `agent` and a `verify`."""
+    return next(phase for phase in spec["phases"] if phase["name"] == name)
+
+
+def longest(spec: Spec) -> float:
+    """Seconds that the phases may take together, by their limits."""
+    return sum(max(phase["tries"], 1) * (phase["timeout_s"] + phase["interval_s"]) for phase in spec["phases"])

@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from services.orchestrator.spec import Status, is_of
+from services.orchestrator.accounts import Account
+from services.orchestrator.spec import Limit, Status, is_of
 from services.orchestrator.verify import coin, one_reward, read_reward
 from shared.errors import (
+    AgentIdle,
+    AgentStorage,
+    AgentTimeout,
     Cancelled,
     EngineError,
     FidelityError,
@@ -37,6 +41,7 @@ M = TypeVar("M", bound=RolloutMessage)
 Outcome = RolloutFinished | RolloutTimedOut | RolloutFailed
 
 DETAIL_CHARS = 1000
+_LIMITS: dict[Limit, type[AgentTimeout]] = {"wall": AgentTimeout, "idle": AgentIdle, "storage": AgentStorage}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,13 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An attempt that can be judged by its reward (None: out of time, and nothing to judge it by). Times in seconds."""
+    """An attempt that can be judged by its reward (None: a limit was reached, and there is nothing to judge it by).
+
+    `limit` is the limit that ended the agent, if one did. Times in seconds.
+    """
 
     reward: float | None
-    timed_out: bool
+    limit: Limit | None
     exit_code: int | None
     agent_s: float
     verify_s: float
@@ -99,15 +107,15 @@ def judge(status: Status, sealed: Sealed) -> Verdict:
         raise EngineError(f"all {sealed.calls} model calls ended in errors")
     agents = [phase for name, phase in status["phases"].items() if is_of("agent", name)]
     verifications = [phase for name, phase in status["phases"].items() if is_of("verify", name)]
-    timed_out = any(agent["timed_out"] for agent in agents)
+    limit = next((agent["limit"] or "wall" for agent in agents if agent["timed_out"]), None)
     try:
         reward = one_reward([read_reward(verify) for verify in verifications], status.get("strategy", "mean"))
     except VerifierError:
-        if not timed_out:
+        if limit is None:
             raise
         reward = None
     agent_s, verify_s = (sum(phase["seconds"] for phase in phases) for phases in (agents, verifications))
-    return Verdict(reward, timed_out, agents[-1]["exit_code"], agent_s, verify_s)
+    return Verdict(reward, limit, agents[-1]["exit_code"], agent_s, verify_s)
 
 
 def tossed(verdict: Verdict, rollout_id: str) -> Verdict:
@@ -120,29 +128,31 @@ def scheduled(rollout: Rollout) -> RolloutScheduled:
     return _message(RolloutScheduled, rollout, **_named(rollout))
 
 
-def started(rollout: Rollout, sandbox: str) -> tuple[Rollout, RolloutStarted]:
-    """The current attempt's agent runs, in that kind of sandbox."""
-    return replace(rollout, phase="started"), _message(RolloutStarted, rollout, sandbox=sandbox)
+def started(rollout: Rollout, sandbox: str, where: str, account: Account) -> tuple[Rollout, RolloutStarted]:
+    """The current attempt's agent runs, in that kind of sandbox on that machine."""
+    message = _message(RolloutStarted, rollout, sandbox=sandbox, where=where, durations=account.durations)
+    return replace(rollout, phase="started"), message
 
 
-def judged(rollout: Rollout, verdict: Verdict, limit_s: float) -> tuple[Rollout, Outcome]:
+def judged(rollout: Rollout, verdict: Verdict, limit_s: float, account: Account) -> tuple[Rollout, Outcome]:
     """The current attempt ended with a verdict; `limit_s` is the wall-clock limit that its agent had."""
-    fields = {**_named(rollout), "reward": verdict.reward, "agent_s": verdict.agent_s}
-    if verdict.timed_out:
-        message: Outcome = _message(RolloutTimedOut, rollout, **fields, limit_s=limit_s)
+    fields = {**_named(rollout), **_spent(account), "reward": verdict.reward, "agent_s": verdict.agent_s}
+    if verdict.limit:
+        reason = _LIMITS[verdict.limit].__name__
+        message: Outcome = _message(RolloutTimedOut, rollout, **fields | {"stage": "agent"}, limit_s=limit_s, reason=reason)
     else:
         message = _message(RolloutFinished, rollout, **fields, exit_code=verdict.exit_code, verify_s=verdict.verify_s)
     return replace(rollout, phase="reported"), message
 
 
-def failed(rollout: Rollout, error: ForgeError, *, sealed: bool) -> tuple[Rollout, RolloutFailed]:
+def failed(rollout: Rollout, error: ForgeError, account: Account, *, sealed: bool) -> tuple[Rollout, RolloutFailed]:
     """The current attempt ended with an error: another attempt follows if the error's policy and their number allow it.
 
     `sealed`: its session was sealed, so that the collector waits for the sealing and counts every call.
     """
     again = policy_of(error).retry and rollout.attempt < rollout.attempts
     detail = " ".join(str(error).split())[:DETAIL_CHARS]
-    fields = {**_named(rollout), "reason": type(error).__name__, "detail": detail, "sealed": sealed}
+    fields = {**_named(rollout), **_spent(account), "reason": type(error).__name__, "detail": detail, "sealed": sealed}
     message = _message(RolloutFailed, rollout, **fields, final=not again)
     if again:
         return replace(rollout, phase="scheduled", attempt=rollout.attempt + 1), message
@@ -157,7 +167,7 @@ def disowned(rollout: Rollout, refusal: TrajectoryDiscarded) -> tuple[Rollout, R
     current = refusal.attempt == rollout.attempt and rollout.phase == "reported"
     if refusal.reason != FidelityError.__name__ or not current:
         return None
-    return failed(rollout, FidelityError(refusal.detail), sealed=True)
+    return failed(rollout, FidelityError(refusal.detail), Account(stage="verify"), sealed=True)
 
 
 def _message(kind: type[M], rollout: Rollout, **fields: Any) -> M:
@@ -165,6 +175,10 @@ def _message(kind: type[M], rollout: Rollout, **fields: Any) -> M:
     return kind(
         run_id=s.run_id, rollout_id=s.rollout_id, attempt=rollout.attempt, group_id=s.group_id, purpose=s.purpose, **fields
     )  # fmt: skip
+
+
+def _spent(account: Account) -> dict[str, Any]:
+    return {"stage": account.stage, "durations": account.durations, "used": account.used}
 
 
 def _named(rollout: Rollout) -> dict[str, Any]:

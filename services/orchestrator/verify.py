@@ -8,7 +8,7 @@ import math
 import msgspec
 
 from services.orchestrator.spec import PhaseStatus, Strategy
-from shared.errors import VerifierError
+from shared.errors import VerifierError, VerifierTimeout
 
 REWARD_FILES = ("reward.json", "reward.txt")
 """In the order in which they count."""
@@ -20,10 +20,11 @@ def read_reward(verify: PhaseStatus) -> float:
     Of the numbers in reward.json, `reward` counts, else the only one there is.
 
     Raises:
-        VerifierError: the verifier ran out of time, or left no reward or one that is not usable.
+        VerifierTimeout: the verifier ran out of time.
+        VerifierError: it left no reward or one that is not usable.
     """
     if verify["timed_out"]:
-        raise VerifierError(
+        raise VerifierTimeout(
             f"tests/test.sh was ended after {verify['seconds']:.0f} s; raise verifier.timeout_sec or make it faster"
         )
     for name, parse in zip(REWARD_FILES, (_from_json, _from_text), strict=True):

@@ -22,6 +22,8 @@ from shared.events.groups import (
 )
 from shared.events.registry import COMMANDS, EVENTS, MESSAGES, decode, encode, tag_of
 from shared.events.rollouts import (
+    Durations,
+    OutcomeMessage,
     RolloutCancel,
     RolloutFailed,
     RolloutFinished,
@@ -29,6 +31,8 @@ from shared.events.rollouts import (
     RolloutStart,
     RolloutStarted,
     RolloutTimedOut,
+    Stage,
+    Used,
 )
 from shared.events.run import RunEvaluated, RunFinished, RunStaged, RunStart, RunStepped
 from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskMessage, TaskProposed, TaskRejected, TaskTried
@@ -40,11 +44,13 @@ __all__ = [
     "MESSAGES",
     "BlobRef",
     "CallRecorded",
+    "Durations",
     "GroupCompleted",
     "GroupDiscarded",
     "GroupMessage",
     "Media",
     "Message",
+    "OutcomeMessage",
     "Purpose",
     "RolloutCancel",
     "RolloutFailed",
@@ -62,6 +68,7 @@ __all__ = [
     "RunStepped",
     "SessionSealed",
     "Span",
+    "Stage",
     "SynthStart",
     "TaskAccepted",
     "TaskBuilt",
@@ -73,6 +80,7 @@ __all__ = [
     "Trajectory",
     "TrajectoryAssembled",
     "TrajectoryDiscarded",
+    "Used",
     "WeightsLoaded",
     "WeightsPublished",
     "decode",

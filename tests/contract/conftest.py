@@ -18,13 +18,26 @@ from testcontainers.core.config import testcontainers_config
 from shared.bus.memory import Broker, MemoryBus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
+from tests.contract.backend_kits import backend_kit, local_kit, twin_kit
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
 from tests.contract.store_kit import address, assembly, client, sessions
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
 from tests.kube.fixtures import admin, cluster, fake_nodes, make_backend, namespace, real_node
 
 __all__ = [
-    "address", "admin", "assembly", "client", "cluster", "fake_nodes", "make_backend", "namespace", "real_node", "sessions",
+    "address",
+    "admin",
+    "assembly",
+    "backend_kit",
+    "client",
+    "cluster",
+    "fake_nodes",
+    "local_kit",
+    "make_backend",
+    "namespace",
+    "real_node",
+    "sessions",
+    "twin_kit",
 ]  # fmt: skip
 
 REPO = Path(__file__).resolve().parents[2]

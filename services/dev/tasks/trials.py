@@ -13,6 +13,7 @@ from typing import Literal
 
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.service import OrchestratorService
+from services.orchestrator.site import local_site
 from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import Config, OrchestratorConfig, RunConfig
@@ -136,7 +137,7 @@ async def trials(settings: OrchestratorConfig, folders: Sequence[Path], keep: Pa
     root = keep or Path(tempfile.mkdtemp(prefix="openforge-check-"))
     config = Config(run=RunConfig(id=f"check-{secrets.token_hex(3)}", root=str(root)), orchestrator=settings)
     bus = MemoryBus(Broker())
-    service = OrchestratorService(config, bus, control_key="", sessions=NoSessions())
+    service = OrchestratorService(config, bus, local_site(config), NoSessions())
     try:
         await service.start()
         yield Trials(config, bus, folders)

@@ -99,7 +99,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a command in a sandbox ended: its exit code, and what it printed (bytes, cut to the first megabyte)."""
+    """How a command in a sandbox ended: its exit code, and the first `OUTPUT_BYTES` that it printed."""
 
     exit_code: int
     output: bytes
@@ -149,7 +149,7 @@ class Backend(Protocol):
         ...
 
     async def logs(self, name: str) -> bytes:
-        """What runner, agent and verifier printed, the first megabytes of it."""
+        """What runner, agent and verifier printed, the first `LOG_BYTES` of it; nothing of a sandbox that is not there."""
         ...
 
     async def copy_in(self, name: str, source: Path, target: str) -> None:
@@ -157,11 +157,19 @@ class Backend(Protocol):
         ...
 
     async def copy_out(self, name: str, source: str, target: Path) -> None:
-        """Copies a file or folder of a running sandbox into the folder `target` of this machine."""
+        """Copies a file or folder of a running sandbox, under its own name, into the folder `target` of this machine.
+
+        Raises:
+            SandboxError: it is not there, or holds what would land outside of `target`.
+        """
         ...
 
     async def run(self, name: str, argv: list[str], timeout_s: float) -> Ran:
-        """Runs a command in a running sandbox, as the user that its agent runs as."""
+        """Runs a command in a running sandbox, as the user that its agent runs as, in its working folder.
+
+        Raises:
+            SandboxError: the sandbox does not run, or the command did not end in time and was killed.
+        """
         ...
 
     async def close(self) -> None:

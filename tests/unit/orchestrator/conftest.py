@@ -26,7 +26,7 @@ def open_folder() -> Iterator[Path]:
 @pytest.fixture
 def bench_of(make_task: MakeTask, tmp_path: Path, open_folder: Path) -> Callable[[Kind], Bench]:
     """Makes a bench for a kind of sandbox."""
-    return lambda kind: Bench(isolation_of(kind), make_task(), tmp_path / "rollouts", open_folder)
+    return lambda kind: Bench(isolation_of(kind), make_task(), tmp_path / "runs", open_folder)
 
 
 @pytest.fixture(params=KINDS)

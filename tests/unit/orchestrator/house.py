@@ -13,7 +13,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from services.orchestrator.gateway import Gateway
 from services.orchestrator.service import OrchestratorService
+from services.orchestrator.site import local_site
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import Config, OrchestratorConfig, ProxyConfig, RunConfig
 from shared.events import Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutTimedOut, decode
@@ -167,6 +169,11 @@ class Ear:
         await self._task
 
 
+def orchestrator_of(config: Config, bus: MemoryBus, key: str = KEY) -> OrchestratorService:
+    """An orchestrator with sandboxes of this machine."""
+    return OrchestratorService(config, bus, local_site(config), Gateway(config.proxy, key))
+
+
 @dataclass
 class House:
     """A broker, a stand-in proxy and what orchestrators need to work with them."""
@@ -186,7 +193,7 @@ class House:
 
     @asynccontextmanager
     async def orchestrator(self, **settings: Any) -> AsyncIterator[OrchestratorService]:
-        service = OrchestratorService(self.config(**settings), MemoryBus(self.broker), control_key=KEY)
+        service = orchestrator_of(self.config(**settings), MemoryBus(self.broker))
         await service.start()
         try:
             yield service

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from services.orchestrator.backends.local import LocalBackend
+from services.orchestrator.backends.port import Backend, Box, Seen
 from services.orchestrator.cgroups import find_groups
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Launch, Request
@@ -23,13 +24,14 @@ from services.orchestrator.isolation import INSTALL
 from services.orchestrator.plan import Attempt, plan
 from services.orchestrator.sandbox import Isolation, Kind, copy_etc
 from services.orchestrator.spec import Spec, Status
-from shared.config import Config, OrchestratorConfig, ResourcesConfig
+from shared.config import Config, OrchestratorConfig, ResourcesConfig, RunConfig
 from shared.events import RolloutStart
 from shared.roles import RoleRule
 from shared.task import load_task
 
 KINDS: tuple[Kind, ...] = ("bubblewrap", "uid", "process")
 OTHER_UID = 65534
+RUN = "run1"
 
 
 def isolation_of(kind: Kind) -> Isolation:
@@ -75,15 +77,25 @@ class Shell:
 
 @dataclass
 class Bench:
-    """Runs attempts of one task in one kind of sandbox; the sandbox folder is reachable for other users."""
+    """Runs attempts of one task in one kind of sandbox; `open_folder` is reachable for other users."""
 
     isolation: Isolation
     task: Path
-    records: Path
-    sandboxes: Path
+    root: Path
+    open_folder: Path
     proxy: str = "http://127.0.0.1:9/run/k"
     resources: dict[str, int] = field(default_factory=dict)
     network: Literal["none", "task"] = "none"
+
+    @property
+    def records(self) -> Path:
+        """What is kept of the attempts."""
+        return self.root / RUN / "rollouts"
+
+    @property
+    def sandboxes(self) -> Path:
+        """The folder of all sandboxes."""
+        return self.open_folder / f"openforge-{RUN}"
 
     def spec(
         self,
@@ -97,7 +109,7 @@ class Bench:
         read_only: Sequence[Path] = (),
     ) -> Spec:
         start = RolloutStart(
-            run_id="run1",
+            run_id=RUN,
             rollout_id="r1",
             group_id="g1",
             group_size=1,
@@ -123,19 +135,32 @@ class Bench:
         spec["grace_s"], spec["log_bytes"] = grace_s, log_bytes
         return spec
 
-    @property
-    def backend(self) -> LocalBackend:
+    def box(self, script: str, session: str = "r1-a1", **changes: Any) -> Box:
+        return self._box(self.spec(script, session, **changes), session)
+
+    def _box(self, spec: Spec, session: str = "r1-a1") -> Box:
+        labels = {"run": RUN, "rollout": "r1", "group": "g1", "task": "t", "harness": "shell"}
+        return Box(session, labels, spec, self.records / session)
+
+    async def backend(self) -> LocalBackend:
         """A backend that knows nothing of the runners of others."""
-        return LocalBackend(self.records)
+        orchestrator = OrchestratorConfig(work_root=str(self.open_folder))
+        backend = LocalBackend(Config(run=RunConfig(id=RUN, root=str(self.root)), orchestrator=orchestrator), self.isolation)
+        await backend.open()
+        self.sandboxes.chmod(0o711)  # for programs that a test lets become somebody else
+        return backend
 
     async def run(self, script: str, **changes: Any) -> Status:
         return await self.carry_out(self.spec(script, **changes))
 
     async def carry_out(self, spec: Spec) -> Status:
         """What the runner of a spec tells in the end."""
-        backend = self.backend
-        backend.start("r1-a1", spec)
-        return await backend.wait("r1-a1")
+        backend = await self.backend()
+        await backend.start(self._box(spec))
+        status = (await ended(backend)).status
+        await backend.close()
+        assert status is not None
+        return status
 
     def status(self, session: str = "r1-a1") -> Status | None:
         """What the runner has told so far."""
@@ -148,6 +173,14 @@ class Bench:
     def inside(self, path: str, session: str = "r1-a1") -> Path:
         """A file of the sandbox."""
         return self.sandboxes / session / path
+
+
+async def ended(backend: Backend, session: str = "r1-a1") -> Seen:
+    """How a sandbox ended."""
+    async for seen in backend.watch():
+        if seen.name == session and seen.stage == "ended":
+            return seen
+    raise AssertionError("watching does not end")
 
 
 def processes_with(text: str) -> list[int]:

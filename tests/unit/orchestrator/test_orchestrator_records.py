@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from services.orchestrator.records import Records
+from services.orchestrator.accounts import Account
+from services.orchestrator.records import Asked, Records
 from services.orchestrator.state import Rollout, Verdict, failed, judged
 from shared.errors import SandboxError
 from shared.events import RolloutStart
 
 ATTEMPTS = 3
+ASKED = Asked(limit_s=60.0, deadline_s=180.0)
 
 
 def rollout(number: int) -> Rollout:
@@ -22,7 +24,7 @@ def rollout(number: int) -> Rollout:
 
 def fail(records: Records, before: Rollout) -> Rollout:
     """The rollout after its present attempt failed, which is noted."""
-    after, outcome = failed(before, SandboxError("gone"), sealed=False)
+    after, outcome = failed(before, SandboxError("gone"), Account(), sealed=False)
     records.report(before, outcome)
     return after
 
@@ -33,10 +35,10 @@ def test_an_attempt_that_ended_well_after_one_that_failed_is_not_made_again(tmp_
     records.accept(first)
     second = fail(records, first)
     records.accept(second)
-    records.report(second, judged(second, Verdict(1.0, False, 0, 1.0, 1.0), 60.0)[1])
+    records.report(second, judged(second, Verdict(1.0, None, 0, 1.0, 1.0), 60.0, Account())[1])
     [found] = records.load(ATTEMPTS)
     assert found.rollout == replace(second, phase="reported")
-    assert not found.running
+    assert found.asked is None
 
 
 def test_an_attempt_that_failed_is_followed_by_the_next_one(tmp_path: Path) -> None:
@@ -44,8 +46,8 @@ def test_an_attempt_that_failed_is_followed_by_the_next_one(tmp_path: Path) -> N
     records.accept(first)
     second = fail(records, first)
     [found] = records.load(ATTEMPTS)
-    assert (found.rollout, found.running) == (second, False)
+    assert (found.rollout, found.asked) == (second, None)
     records.accept(second)
-    (records.folder(second) / "spec.json").write_text("{}")
+    records.ask(second, ASKED)
     [found] = records.load(ATTEMPTS)
-    assert (found.rollout, found.running) == (second, True)
+    assert (found.rollout, found.asked) == (second, ASKED)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.orchestrator.house import until
-from tests.unit.orchestrator.runners import OTHER_UID, Bench, processes_with
+from tests.unit.orchestrator.runners import OTHER_UID, Bench, ended, processes_with
 
 
 async def test_agent_then_verifier_in_the_same_working_folder(bench: Bench) -> None:
@@ -125,12 +125,14 @@ async def test_a_hanging_verifier_is_ended(plain_bench: Bench) -> None:
 
 async def test_cancelling_ends_everything_within_two_seconds(bench: Bench) -> None:
     mark = f"86400.{secrets.randbelow(10**9)}"
-    backend = bench.backend
-    backend.start("r1-a1", bench.spec(f"trap '' TERM; setsid sleep {mark} & sleep {mark}", grace_s=1.0))
+    backend = await bench.backend()
+    await backend.start(bench.box(f"trap '' TERM; setsid sleep {mark} & sleep {mark}", grace_s=1.0))
     await until(lambda: processes_with(f"sleep\0{mark}"), "the agent to run")
-    backend.cancel("r1-a1")
+    await backend.end("r1-a1", 5)
     async with asyncio.timeout(2):
-        status = await backend.wait("r1-a1")
+        status = (await ended(backend)).status
+    await backend.close()
+    assert status is not None
     assert (status["phase"], "verify" in status["phases"]) == ("cancelled", False)
     assert processes_with(mark) == []
 
@@ -146,9 +148,7 @@ async def test_a_script_without_interpreter_line_or_mode_is_run_all_the_same(pla
 async def test_a_full_disk_fails_the_attempt_with_its_reason(plain_bench: Bench) -> None:
     spec = plain_bench.spec("echo much; sleep 600")
     (plain_bench.records / "r1-a1" / "agent.log").symlink_to("/dev/full")
-    backend = plain_bench.backend
-    backend.start("r1-a1", spec)
-    status = await backend.wait("r1-a1")
+    status = await plain_bench.carry_out(spec)
     assert status["phase"] == "failed"
     assert "No space left" in str(status["error"])
 
@@ -156,9 +156,7 @@ async def test_a_full_disk_fails_the_attempt_with_its_reason(plain_bench: Bench)
 async def test_a_sandbox_that_cannot_be_set_up_is_no_agents_failure(bubblewrap_bench: Bench) -> None:
     spec = bubblewrap_bench.spec("true")
     spec["phases"][0]["argv"][1:1] = ["--ro-bind", "/no/such/folder", "/x"]
-    backend = bubblewrap_bench.backend
-    backend.start("r1-a1", spec)
-    status = await backend.wait("r1-a1")
+    status = await bubblewrap_bench.carry_out(spec)
     assert (status["phase"], status["phases"]) == ("failed", {})
     assert "the sandbox could not be set up: bwrap: Can't find source path /no/such/folder" in str(status["error"])
 
@@ -197,9 +195,7 @@ async def test_bubblewrap_for_somebody_who_is_not_root(bubblewrap_bench: Bench) 
     if as_root:  # this test runs as root: its programs become somebody else before they make a sandbox
         for phase in spec["phases"]:
             phase["user"], phase["drops"] = str(OTHER_UID), True
-    backend = bubblewrap_bench.backend
-    backend.start("r1-a1", spec)
-    status = await backend.wait("r1-a1")
+    status = await bubblewrap_bench.carry_out(spec)
     assert status["phases"]["verify"]["collected"] == {"reward.txt": "1\n"}, bubblewrap_bench.log("agent")
     assert bubblewrap_bench.log("agent").startswith(f"{OTHER_UID}\n")
     assert "cannot create /proc/sys/kernel/panic" in bubblewrap_bench.log("agent")
@@ -224,10 +220,11 @@ async def test_set_uid_programs_give_no_rights(plain_bench: Bench) -> None:
 
 async def test_the_agent_dies_with_its_runner(plain_bench: Bench) -> None:
     mark = f"86400.{secrets.randbelow(10**9)}"
-    backend = plain_bench.backend
-    backend.start("r1-a1", plain_bench.spec(f"exec sleep {mark}"))
+    backend = await plain_bench.backend()
+    await backend.start(plain_bench.box(f"exec sleep {mark}"))
     await until(lambda: processes_with(f"sleep\0{mark}"), "the agent to run")
     status = plain_bench.status()
     assert status is not None
     os.kill(status["pid"], 9)
     await until(lambda: not processes_with(mark), "the agent to die")
+    await backend.close()

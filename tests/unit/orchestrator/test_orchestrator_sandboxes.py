@@ -8,13 +8,7 @@ import pytest
 
 from services.orchestrator.sandbox import Isolation
 from services.orchestrator.sandboxes import Sandboxes
-from shared.config import Config, OrchestratorConfig, RunConfig
-from shared.events import RolloutFailed
 from tests.unit.orchestrator.runners import OTHER_UID
-
-FAILED = RolloutFailed(
-    run_id="run1", rollout_id="r1", group_id="g1", group_size=1, task="t", harness="react", reason="SandboxError"
-)
 
 
 @pytest.fixture
@@ -30,8 +24,7 @@ def folder(open_folder: Path) -> Iterator[Path]:
 
 
 def sandboxes(folder: Path, kind: str = "process") -> Sandboxes:
-    config = Config(run=RunConfig(id="run1"), orchestrator=OrchestratorConfig(work_root=str(folder)))
-    return Sandboxes(config, Isolation("uid" if kind == "uid" else "process", False, OTHER_UID))
+    return Sandboxes(folder / "openforge-run1", Isolation("uid" if kind == "uid" else "process", False, OTHER_UID))
 
 
 def test_a_sandbox_goes_away_even_if_its_agent_closed_it(folder: Path) -> None:
@@ -42,14 +35,14 @@ def test_a_sandbox_goes_away_even_if_its_agent_closed_it(folder: Path) -> None:
     (ours.folder("r1-a1") / "app" / "link").symlink_to("/")
     closed.chmod(0)
     closed.parent.chmod(0)
-    ours.settle("r1-a1", FAILED)
+    ours.remove("r1-a1")
     assert list(ours.root.iterdir()) == []
     ours.close()
     assert not ours.root.exists()
 
 
-def test_settling_what_is_not_there_does_nothing(folder: Path) -> None:
-    sandboxes(folder).settle("r1-a1", FAILED)
+def test_removing_what_is_not_there_does_nothing(folder: Path) -> None:
+    sandboxes(folder).remove("r1-a1")
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("process", 0o700), ("uid", 0o711)])

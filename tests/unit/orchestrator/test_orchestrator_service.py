@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.orchestrator.service import OrchestratorService
 from services.orchestrator.verify import coin
 from shared.bus.memory import MemoryBus
 from shared.errors import SandboxError
@@ -25,7 +24,7 @@ from shared.events import (
     RolloutTimedOut,
     TrajectoryDiscarded,
 )
-from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, commands, start, until
+from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, commands, orchestrator_of, start, until
 
 SOLVE = commands("echo hello > out.txt")
 HANG = commands("echo hello > out.txt", "sleep 600")
@@ -213,7 +212,7 @@ async def test_the_proxy_may_be_away_for_a_while(house: House, make_task: MakeTa
 
 
 async def test_a_wrong_control_key_is_a_final_failure(house: House, make_task: MakeTask) -> None:
-    service = OrchestratorService(house.config(), MemoryBus(house.broker), control_key="wrong")
+    service = orchestrator_of(house.config(), MemoryBus(house.broker), "wrong")
     await service.start()
     await house.publish(start(make_task()))
     outcome = await house.ear.outcome()
@@ -259,14 +258,17 @@ async def test_a_folder_of_somebody_else_is_not_used(house: House) -> None:
 ORCHESTRATOR = """
 import asyncio, sys
 import msgspec
+from services.orchestrator.gateway import Gateway
 from services.orchestrator.service import OrchestratorService
+from services.orchestrator.site import local_site
 from shared.bus.memory import MemoryBus
 from shared.config import Config
 from shared.events import decode
 
 async def main():
     bus = MemoryBus()
-    service = OrchestratorService(msgspec.json.decode(sys.argv[1], type=Config), bus, control_key=sys.argv[2])
+    config = msgspec.json.decode(sys.argv[1], type=Config)
+    service = OrchestratorService(config, bus, local_site(config), Gateway(config.proxy, sys.argv[2]))
     await service.start()
     await bus.publish(decode(sys.argv[3].encode()))
     await asyncio.sleep(600)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.orchestrator.accounts import Account
 from services.orchestrator.spec import Status
 from services.orchestrator.state import Rollout, Sealed, disowned, failed, judge, judged, scheduled, started, tossed
 from services.orchestrator.verify import coin
@@ -28,6 +29,7 @@ START = RolloutStart(
 )
 NEW = Rollout(START, "demo/t", attempts=3)
 REPORTED = replace(NEW, phase="reported")
+NOTHING = Account()
 errors = st.sampled_from([*POLICIES, ConfigError])
 
 
@@ -44,9 +46,9 @@ def refusal(attempt: int = 1, reason: str = "FidelityError") -> TrajectoryDiscar
 
 def test_a_rollout_that_goes_well() -> None:
     assert (scheduled(NEW).attempt, scheduled(NEW).task, scheduled(NEW).purpose) == (1, "demo/t", "eval")
-    running, message = started(NEW, "bubblewrap")
+    running, message = started(NEW, "bubblewrap", "here", NOTHING)
     assert (running.phase, running.over, message.sandbox) == ("started", False, "bubblewrap")
-    after, outcome = judged(running, judge(done(), Sealed(2)), limit_s=9)
+    after, outcome = judged(running, judge(done(), Sealed(2)), 9, NOTHING)
     assert isinstance(outcome, RolloutFinished)
     assert (after.phase, after.over) == ("reported", True)
     assert (outcome.reward, outcome.exit_code, outcome.agent_s, outcome.verify_s, outcome.group_size) == (1.0, 3, 2.0, 0.5, 4)
@@ -54,7 +56,7 @@ def test_a_rollout_that_goes_well() -> None:
 
 @pytest.mark.parametrize(("collected", "reward"), [(True, 0.5), (False, None)])
 def test_a_timeout_is_told_with_the_reward_of_what_was_reached(collected: bool, reward: float | None) -> None:
-    after, outcome = judged(NEW, judge(done("0.5", timed_out=True, collected=collected), Sealed(2)), limit_s=9)
+    after, outcome = judged(NEW, judge(done("0.5", timed_out=True, collected=collected), Sealed(2)), 9, NOTHING)
     assert isinstance(outcome, RolloutTimedOut)
     assert (outcome.reward, outcome.limit_s, outcome.agent_s, after.phase) == (reward, 9, 2.0, "reported")
 
@@ -90,7 +92,7 @@ def test_another_attempt_follows_exactly_when_policy_and_number_allow(
     kind: type[ForgeError], attempts: int, data: st.DataObject
 ) -> None:
     attempt = data.draw(st.integers(1, attempts))
-    after, message = failed(Rollout(START, "t", attempts, attempt), kind("why"), sealed=True)
+    after, message = failed(Rollout(START, "t", attempts, attempt), kind("why"), NOTHING, sealed=True)
     again = policy_of(kind).retry and attempt < attempts
     assert message.final is not again
     assert (message.reason, message.attempt) == (kind.__name__, attempt)
@@ -101,14 +103,14 @@ def test_another_attempt_follows_exactly_when_policy_and_number_allow(
 def test_infrastructure_failures_end_after_as_many_attempts_as_are_allowed(attempts: int) -> None:
     rollout, messages = Rollout(START, "t", attempts), []
     while not rollout.over:
-        rollout, message = failed(rollout, SandboxError("lost"), sealed=True)
+        rollout, message = failed(rollout, SandboxError("lost"), NOTHING, sealed=True)
         messages.append(message)
     assert [m.attempt for m in messages] == list(range(1, attempts + 1))
     assert [m.final for m in messages] == [False] * (attempts - 1) + [True]
 
 
 def test_details_are_one_line_of_bounded_length() -> None:
-    _, message = failed(NEW, SandboxError("a\nb\t" + "x" * 5000), sealed=False)
+    _, message = failed(NEW, SandboxError("a\nb\t" + "x" * 5000), NOTHING, sealed=False)
     assert message.detail.startswith("a b x")
     assert len(message.detail) == 1000
 

@@ -8,7 +8,6 @@ import fakeredis
 import msgspec
 import pytest
 
-from services.orchestrator.service import OrchestratorService
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
 from shared.config import EngineConfig, ProxyConfig
@@ -17,7 +16,7 @@ from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
 from tests.engine.scripted import ScriptedEngine
-from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, start
+from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, orchestrator_of, start
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ async def real(house: House, scripted_engine: ScriptedEngine) -> AsyncIterator[H
     await proxy.start()
     port, control_port = (int(url.rpartition(":")[2]) for url in (proxy.url, proxy.control_url))
     config = msgspec.structs.replace(config, proxy=ProxyConfig(port=port, control_port=control_port))
-    orchestrator = OrchestratorService(config, MemoryBus(house.broker), control_key=KEY)
+    orchestrator = orchestrator_of(config, MemoryBus(house.broker))
     await orchestrator.start()
     yield house
     await orchestrator.stop()

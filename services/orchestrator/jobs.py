@@ -1,0 +1,72 @@
+"""A rollout that is being worked on, as long as it is not over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from services.orchestrator.queue import Ticket
+from services.orchestrator.records import Asked
+from services.orchestrator.spec import Status
+from services.orchestrator.stages import Course
+from services.orchestrator.state import Rollout
+from shared.ids import session_id
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What the orchestrator knows of it beyond where it stands.
+
+    Attributes:
+        rollout: where it stands.
+        asked: limits of the current attempt's sandbox, once that is about to be asked for (or an earlier orchestrator did).
+        made: the backend took that.
+        announced: it was said on the bus that the current attempt waits.
+        sealed: the current attempt's session was sealed.
+        cancelled: somebody asked for its end.
+        number: place in the order in which rollouts were asked for.
+        waiting_since: when the current attempt began to wait, by the monotonic clock; 0 if an earlier one let it begin.
+        queue_s: seconds that it waited.
+        course: of its sandbox.
+        status: its runner's last one.
+        task: works on the current attempt.
+    """
+
+    rollout: Rollout
+    asked: Asked | None = None
+    made: bool = False
+    announced: bool = False
+    sealed: bool = False
+    cancelled: bool = False
+    number: int = 0
+    waiting_since: float = 0.0
+    queue_s: float = 0.0
+    course: Course | None = None
+    status: Status | None = None
+    task: asyncio.Task[None] | None = None
+
+    def forget_attempt(self) -> None:
+        """The current attempt has its outcome; the next one starts from nothing."""
+        self.asked, self.made, self.announced, self.sealed = None, False, False, False
+        self.waiting_since, self.queue_s, self.course, self.status = 0.0, 0.0, None, None
+
+    @property
+    def id(self) -> str:
+        """Of the rollout."""
+        return self.rollout.start.rollout_id
+
+    @property
+    def session(self) -> str:
+        """Of the current attempt."""
+        return session_of(self.rollout)
+
+    @property
+    def ticket(self) -> Ticket:
+        """Its place in the queue."""
+        start = self.rollout.start
+        return Ticket(-start.priority, self.number, start.rollout_id, start.run_id, self.rollout.task)
+
+
+def session_of(rollout: Rollout) -> str:
+    """Session of a rollout's current attempt."""
+    return session_id(rollout.start.rollout_id, rollout.attempt)

@@ -1,0 +1,93 @@
+"""Where a run's sandboxes are made: the configured backend, and how programs see its sandboxes.
+
+Each backend is imported only where it is chosen: its client library costs whoever does not need it nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.orchestrator.backends.port import Backend, Box
+from services.orchestrator.depot import Depot
+from services.orchestrator.sandbox import Isolation
+from shared.config import Config
+from shared.errors import ConfigError
+
+Place = Callable[[str], tuple[Isolation, Path]]
+"""From a session to the isolation of its sandbox and its folder on this machine (of no meaning in containers). Only once the
+backend is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A backend, and how programs see its sandboxes."""
+
+    backend: Backend
+    place: Place
+
+
+def site_of(config: Config, control_key: str) -> Site:
+    """The configured one.
+
+    Args:
+        config: resolved configuration.
+        control_key: of the proxy's control routes, where runners in containers are left their work.
+
+    Raises:
+        ConfigError: a setting that the backend needs is missing.
+    """
+    match config.orchestrator.backend:
+        case "docker":
+            return _docker_site(config, Depot(config.proxy, control_key))
+        case "kubernetes":
+            return _kubernetes_site(config, Depot(config.proxy, control_key))
+    return local_site(config)
+
+
+def local_site(config: Config) -> Site:
+    """Sandboxes of this machine."""
+    from services.orchestrator.backends.local import LocalBackend
+
+    backend = LocalBackend(config)
+    return Site(backend, backend.place)
+
+
+def _docker_site(config: Config, depot: Depot) -> Site:
+    from services.orchestrator.backends.docker.backend import docker_backend
+
+    return Site(docker_backend(config, depot), _contained(config))
+
+
+def _kubernetes_site(config: Config, depot: Depot) -> Site:
+    from services.orchestrator.backends.kubernetes.backend import KubernetesBackend
+    from services.orchestrator.backends.kubernetes.podspec import Place
+    from services.orchestrator.harnesses.layout import ENTRY
+
+    proxy = proxy_of(config)
+
+    async def runner(box: Box) -> dict[str, str]:
+        return {"OPENFORGE_PROXY": proxy, "OPENFORGE_TICKET": await depot.put(box)}
+
+    place = Place(config.run.id, config.orchestrator.kubernetes, config.orchestrator.resources, ENTRY)
+    return Site(KubernetesBackend(place, runner), _contained(config))
+
+
+def proxy_of(config: Config) -> str:
+    """Where pods reach the proxy, as their runners want it: `tcp:host:port`.
+
+    Raises:
+        ConfigError: the address cannot be one that pods reach.
+    """
+    url = config.orchestrator.kubernetes.proxy_url or f"http://{config.proxy.host}:{config.proxy.port}"
+    scheme, _, rest = url.partition("://")
+    host, _, port = rest.rstrip("/").rpartition(":")
+    if scheme != "http" or not host or not port.isdigit():
+        raise ConfigError(f"orchestrator.kubernetes.proxy_url: {url!r} should look like http://proxy.namespace.svc:8000")
+    return f"tcp:{host}:{port}"
+
+
+def _contained(config: Config) -> Place:
+    isolation = Isolation("container", True, config.orchestrator.uid)
+    return lambda session: (isolation, Path("/"))
