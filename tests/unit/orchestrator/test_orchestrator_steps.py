@@ -62,12 +62,12 @@ def ended(strategy: Strategy, *steps: tuple[PhaseStatus, PhaseStatus]) -> Status
 def test_an_attempt_of_several_steps_is_judged_as_one() -> None:
     steps = [(phase(), phase("1")), (phase(), phase("0"))]
     mean, final = (judge(ended(strategy, *steps), Sealed(2)) for strategy in ("mean", "final"))
-    assert (mean.reward, final.reward, mean.agent_s, mean.verify_s, mean.timed_out) == (0.5, 0.0, 2.0, 2.0, False)
+    assert (mean.reward, final.reward, mean.agent_s, mean.verify_s, mean.limit) == (0.5, 0.0, 2.0, 2.0, None)
 
 
 def test_a_step_out_of_time_makes_the_attempt_one_that_was() -> None:
     verdict = judge(ended("mean", (phase(timed_out=True), phase("0")), (phase(), phase("1"))), Sealed(2))
-    assert (verdict.timed_out, verdict.reward) == (True, 0.5)
+    assert (verdict.limit, verdict.reward) == ("wall", 0.5)
 
 
 def test_a_step_without_a_reward_leaves_the_attempt_without() -> None:
