@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.orchestrator.backends.port import Backend, Box
+from services.orchestrator.backends.port import Backend
 from services.orchestrator.depot import Depot
 from services.orchestrator.sandbox import Isolation
 from shared.config import Config
-from shared.errors import ConfigError
 
 Place = Callable[[str], tuple[Isolation, Path]]
 """From a session to the isolation of its sandbox and its folder on this machine (of no meaning in containers). Only once the
@@ -61,31 +60,9 @@ def _docker_site(config: Config, depot: Depot) -> Site:
 
 
 def _kubernetes_site(config: Config, depot: Depot) -> Site:
-    from services.orchestrator.backends.kubernetes.backend import KubernetesBackend
-    from services.orchestrator.backends.kubernetes.podspec import Place
-    from services.orchestrator.harnesses.layout import ENTRY
+    from services.orchestrator.backends.kubernetes.backend import kubernetes_backend
 
-    proxy = proxy_of(config)
-
-    async def runner(box: Box) -> dict[str, str]:
-        return {"OPENFORGE_PROXY": proxy, "OPENFORGE_TICKET": await depot.put(box)}
-
-    place = Place(config.run.id, config.orchestrator.kubernetes, config.orchestrator.resources, ENTRY)
-    return Site(KubernetesBackend(place, runner), _contained(config))
-
-
-def proxy_of(config: Config) -> str:
-    """Where pods reach the proxy, as their runners want it: `tcp:host:port`.
-
-    Raises:
-        ConfigError: the address cannot be one that pods reach.
-    """
-    url = config.orchestrator.kubernetes.proxy_url or f"http://{config.proxy.host}:{config.proxy.port}"
-    scheme, _, rest = url.partition("://")
-    host, _, port = rest.rstrip("/").rpartition(":")
-    if scheme != "http" or not host or not port.isdigit():
-        raise ConfigError(f"orchestrator.kubernetes.proxy_url: {url!r} should look like http://proxy.namespace.svc:8000")
-    return f"tcp:{host}:{port}"
+    return Site(kubernetes_backend(config, depot.put), _contained(config))
 
 
 def _contained(config: Config) -> Place:
