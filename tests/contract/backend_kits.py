@@ -17,6 +17,7 @@ from services.orchestrator.backends.port import Box
 from services.orchestrator.spec import Phase, Spec
 from shared.errors import ImageError
 from tests.contract.backend_kit import Kit
+from tests.contract.docker_kit import DockerKit
 from tests.twin_backend import WORKDIR, Place, Play, TwinBackend
 from tests.unit.orchestrator.runners import Bench, isolation_of
 
@@ -116,7 +117,15 @@ def local_kit(tmp_path: Path) -> Iterator[Kit]:
         yield LocalKit(tmp_path, Path(open_folder))
 
 
-@pytest.fixture(params=["twin", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.fixture
+def docker_kit(docker_engine: None, tmp_path: Path) -> Kit:
+    return DockerKit(tmp_path)
+
+
+_SLOW, _REAL = [pytest.mark.slow], [pytest.mark.real, pytest.mark.slow]
+
+
+@pytest.fixture(params=["twin", pytest.param("local", marks=_SLOW), pytest.param("docker", marks=_REAL)])
 def backend_kit(request: pytest.FixtureRequest) -> Kit:
     """Each kit in turn; a backend that is not here is a skip by name."""
     kit: Kit = request.getfixturevalue(f"{request.param}_kit")
