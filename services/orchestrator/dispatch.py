@@ -87,6 +87,7 @@ class Dispatcher:
     async def _speak(self) -> None:
         """Says of rollouts that they wait, or that they ended before they began."""
         while True:
+            await asyncio.sleep(0)  # thousands may stand here: those that run come first
             job = await self._unsaid.get()
             if job.cancelled and job.task is None:
                 await self._attempts.close(job, Cancelled("cancelled before it began"))

@@ -1,0 +1,209 @@
+"""How the service drives sandboxes that its twin of a backend plays: stages, retries, what vanished, what nobody wants."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.orchestrator.backends.port import Box, Stage
+from services.orchestrator.gateway import Endpoint
+from services.orchestrator.sandbox import Isolation
+from services.orchestrator.service import OrchestratorService
+from services.orchestrator.site import Site
+from services.orchestrator.state import Rollout, Sealed
+from shared.bus.memory import Broker, MemoryBus
+from shared.config import Config, OrchestratorConfig, RunConfig, StagesConfig
+from shared.errors import ImageError, OutOfMemory
+from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutScheduled, RolloutTimedOut
+from shared.roles import RoleRule
+from tests.twin_backend import Place, Play, TwinBackend
+from tests.unit.orchestrator.house import RUN, Ear, MakeTask, start, until
+
+GOOD = Play("echo hello > out.txt")
+CONTAINED = Isolation("container", True, 65534)
+QUICK = StagesConfig(schedule_s=0.2, pull_s=0.2, boot_s=0.2)
+
+
+class NoCalls:
+    """Sessions whose agents call no model."""
+
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
+        return Endpoint("http://127.0.0.1:9/run/k", "k")
+
+    async def seal(self, rollout: Rollout) -> Sealed:
+        return Sealed(0)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Theatre:
+    """A broker, a place with played sandboxes, and orchestrators."""
+
+    root: Path
+    broker: Broker = field(default_factory=Broker)
+    plays: dict[str, Play] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ear = Ear(self.broker)
+        self.place = Place(self._play)
+
+    def _play(self, box: Box) -> Play:
+        return self.plays.get(box.name, GOOD)
+
+    def service(self, **settings: Any) -> OrchestratorService:
+        config = Config(run=RunConfig(id=RUN, root=str(self.root)), orchestrator=OrchestratorConfig(**settings))
+        site = Site(TwinBackend(self.place), lambda session: (CONTAINED, Path("/")))
+        return OrchestratorService(config, MemoryBus(self.broker), site, NoCalls())
+
+    @asynccontextmanager
+    async def orchestrator(self, **settings: Any) -> AsyncIterator[OrchestratorService]:
+        service = self.service(**settings)
+        await service.start()
+        yield service
+        await service.stop()
+
+    async def ask(self, task: Path, rollout: str = "r1", **fields: Any) -> None:
+        await MemoryBus(self.broker).publish(start(task, rollout, **fields))
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Theatre]:
+    made = Theatre(tmp_path / "runs")
+    yield made
+    await made.place.close()
+    await made.ear.close()
+
+
+@pytest.mark.parametrize(
+    ("stuck", "reason"), [("schedule", "ScheduleTimeout"), ("pull", "PullTimeout"), ("boot", "BootTimeout")]
+)
+async def test_a_stage_that_takes_too_long_is_told_by_its_name_and_tried_again(
+    stage: Theatre, make_task: MakeTask, stuck: Stage, reason: str
+) -> None:
+    stage.plays["r1-a1"] = Play(before=((stuck, 600.0),))
+    async with stage.orchestrator(stages=QUICK):
+        await stage.ask(make_task())
+        first, second = await stage.ear.outcome(attempt=1), await stage.ear.outcome(attempt=2)
+    assert (first.reason, first.stage, first.final) == (reason, stuck, False)
+    assert isinstance(second, RolloutFinished)
+    assert second.reward == 1.0
+
+
+async def test_outcomes_say_how_long_each_stage_took(stage: Theatre, make_task: MakeTask) -> None:
+    stage.plays["r1-a1"] = Play("sleep 0.1", before=(("schedule", 0.05), ("pull", 0.1), ("boot", 0.05)))
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        took = (await stage.ear.outcome()).durations
+    assert 0.05 <= took.schedule_s < 0.1 <= took.pull_s < 0.5
+    assert took.boot_s >= 0.05
+    assert took.agent_s >= 0.1
+
+
+@pytest.mark.parametrize("error", [ImageError("no such image"), OutOfMemory("killed")])
+async def test_an_infrastructure_failure_is_tried_twice_again_and_never_scores(
+    stage: Theatre, make_task: MakeTask, error: Exception
+) -> None:
+    for n in (1, 2, 3):
+        stage.plays[f"r1-a{n}"] = Play(error=error)  # type: ignore[arg-type]
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        outcomes = [await stage.ear.outcome(attempt=n) for n in (1, 2, 3)]
+    assert [(type(o), o.reason, o.final) for o in outcomes] == [
+        (RolloutFailed, type(error).__name__, final) for final in (False, False, True)
+    ]
+    assert stage.place.all() == []
+
+
+async def test_a_policy_timeout_is_verified_and_no_failure(stage: Theatre, make_task: MakeTask) -> None:
+    stage.plays["r1-a1"] = Play("echo hello > out.txt; sleep 600")
+    async with stage.orchestrator():
+        await stage.ask(make_task(), timeout_s=0.2)
+        outcome = await stage.ear.outcome()
+    assert isinstance(outcome, RolloutTimedOut)
+    assert (outcome.reason, outcome.reward, outcome.stage) == ("AgentTimeout", 1.0, "agent")
+
+
+async def test_a_cancelled_sandbox_is_reached_within_two_seconds(stage: Theatre, make_task: MakeTask) -> None:
+    stage.plays["r1-a1"] = Play("sleep 600")
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        await until(lambda: stage.place.started == ["r1-a1"], "the sandbox")
+        before = time.monotonic()
+        await MemoryBus(stage.broker).publish(RolloutCancel(run_id=RUN, rollout_id="r1", group_id="g1"))
+        assert (await stage.ear.outcome()).reason == "Cancelled"
+        assert time.monotonic() - before < 2
+        await until(lambda: stage.place.all() == [], "the sandbox to be cleared away")
+
+
+async def test_a_sandbox_that_vanished_while_nobody_looked_fails_its_attempt(stage: Theatre, make_task: MakeTask) -> None:
+    stage.plays["r1-a1"] = Play("sleep 600")
+    first = stage.service()
+    await first.start()
+    await stage.ask(make_task())
+    await until(lambda: stage.place.started == ["r1-a1"], "the sandbox")
+    await _kill(first)
+    await stage.place.take_away("r1-a1")
+    async with stage.orchestrator():
+        failed, second = await stage.ear.outcome(attempt=1), await stage.ear.outcome(attempt=2)
+    assert (failed.reason, second.reward) == ("SandboxError", 1.0)
+    assert "vanished" in failed.detail
+
+
+async def test_sandboxes_of_nobody_are_removed_but_not_when_they_cannot_be_listed(stage: Theatre, tmp_path: Path) -> None:
+    spec = {"phases": [{"argv": ["sleep 600"], "timeout_s": 600.0}]}
+    stage.place.plays = lambda box: Play("sleep 600")
+    stage.place.make(Box("nobody-a1", {}, spec, tmp_path))  # type: ignore[arg-type]
+    async with stage.orchestrator() as service:
+        await until(lambda: stage.place.all() == [], "the orphan to be removed")
+        stage.place.make(Box("nobody-a2", {}, spec, tmp_path))  # type: ignore[arg-type]
+        stage.place.away = True
+        await service._reconciler.once()
+        stage.place.away = False
+        assert [sandbox.box.name for sandbox in stage.place.all()] == ["nobody-a2"]
+
+
+async def test_two_hundred_running_are_adopted_none_twice_and_none_left(stage: Theatre, make_task: MakeTask) -> None:
+    task, names = make_task(), [f"r{n}" for n in range(200)]
+    for name in names:
+        stage.plays[f"{name}-a1"] = Play("sleep 2; echo hello > out.txt")
+    first = stage.service(concurrency=200)
+    await first.start()
+    for name in names:
+        await stage.ask(task, name)
+    await until(lambda: len(stage.place.started) == 200, "all to run")
+    await _kill(first)
+    async with stage.orchestrator(concurrency=200):
+        outcomes = [await stage.ear.outcome(name) for name in names]
+        await until(lambda: stage.place.all() == [], "all to be cleared away")
+    assert {o.reward for o in outcomes} == {1.0}
+    assert sorted(stage.place.started) == sorted(f"{name}-a1" for name in names)
+
+
+async def test_many_may_wait_without_a_task_each(stage: Theatre, make_task: MakeTask) -> None:
+    task, many = make_task(), 2_000
+    stage.place.plays = lambda box: Play("sleep 600")
+    async with stage.orchestrator(concurrency=4):
+        for n in range(many):
+            await stage.ask(task, f"r{n}")
+        await until(lambda: sum(isinstance(m, RolloutScheduled) for m in stage.ear.heard) == many, "all to be accepted")
+        assert len(asyncio.all_tasks()) < 60
+        assert len(stage.place.started) == 4
+
+
+async def _kill(service: OrchestratorService) -> None:
+    """As near to kill -9 as one process allows: everything stops at once, and nothing is said any more."""
+    running = asyncio.current_task()
+    names = ("Dispatcher", "Watcher._listen", "Reconciler", "MemoryBus")
+    for task in asyncio.all_tasks():
+        if task is not running and any(name in repr(task.get_coro()) for name in names) and "Ear" not in repr(task.get_coro()):
+            task.cancel()
+    await asyncio.sleep(0)
