@@ -270,18 +270,23 @@ async def main():
     config = msgspec.json.decode(sys.argv[1], type=Config)
     service = OrchestratorService(config, bus, local_site(config), Gateway(config.proxy, sys.argv[2]))
     await service.start()
-    await bus.publish(decode(sys.argv[3].encode()))
+    for command in sys.argv[3:]:
+        await bus.publish(decode(command.encode()))
     await asyncio.sleep(600)
 
 asyncio.run(main())
 """
 
 
-async def killed_orchestrator(house: House, task: Path) -> None:
-    """Runs an orchestrator until its agent hangs in its second call, and kills it."""
-    arguments = [msgspec.json.encode(house.config()), KEY.encode(), msgspec.json.encode(start(task, timeout_s=30))]
+async def killed_orchestrator(house: House, task: Path, *rollouts: str, **settings: int) -> None:
+    """Runs an orchestrator until its agents hang in their second call, and kills it."""
+    rollouts = rollouts or ("r1",)
+    asked = [msgspec.json.encode(start(task, rollout, timeout_s=60)) for rollout in rollouts]
+    arguments = [msgspec.json.encode(house.config(**settings)), KEY.encode(), *asked]
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", ORCHESTRATOR, *arguments)
-    await until(lambda: house.proxy.calls.get("r1-a1", 0) == 2, "the agent to hang")
+    async with asyncio.timeout(90):
+        while any(house.proxy.calls.get(f"{rollout}-a1", 0) < 2 for rollout in rollouts):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.05)
     process.kill()
     await process.wait()
 
@@ -294,6 +299,17 @@ async def test_a_successor_takes_over_what_runs(house: House, make_task: MakeTas
     assert isinstance(outcome, RolloutFinished), outcome
     assert outcome.reward == 1.0
     assert house.proxy.calls == {"r1-a1": 3}
+
+
+async def test_a_successor_takes_over_forty_sandboxes_and_begins_none_twice(house: House, make_task: MakeTask) -> None:
+    house.proxy.script = commands("echo hello > out.txt", "sleep 15")
+    rollouts = [f"r{n}" for n in range(40)]
+    await killed_orchestrator(house, make_task(), *rollouts, concurrency=40)
+    async with house.orchestrator(concurrency=40):
+        outcomes = [await house.ear.outcome(rollout, within_s=60) for rollout in rollouts]
+    assert [(type(o), o.attempt, o.reward, o.exit_code) for o in outcomes] == [(RolloutFinished, 1, 1.0, 0)] * 40
+    assert house.proxy.calls == {f"{rollout}-a1": 3 for rollout in rollouts}
+    assert not (house.root / "sandboxes" / f"openforge-{RUN}").exists()
 
 
 async def test_a_successor_cancels_what_it_took_over(house: House, make_task: MakeTask) -> None:
