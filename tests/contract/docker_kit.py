@@ -7,10 +7,10 @@ from pathlib import Path
 
 import fakeredis
 
-from services.orchestrator.backends.docker.backend import DockerBackend, docker_backend
+from services.orchestrator.backends.docker.backend import docker_backend
 from services.orchestrator.backends.docker.container import container_name
 from services.orchestrator.backends.docker.engine import connect
-from services.orchestrator.backends.port import Box, Resources
+from services.orchestrator.backends.port import Backend, Box, Resources
 from services.orchestrator.depot import Depot
 from services.orchestrator.plan import ENVIRONMENT, TESTS
 from services.orchestrator.sandbox import Isolation
@@ -51,7 +51,7 @@ class DockerKit:
         self._proxy: ProxyService | None = None
         self._depots: list[Depot] = []
 
-    async def backend(self) -> DockerBackend:
+    async def backend(self) -> Backend:
         if self._proxy is None:
             store, run = fakeredis.FakeAsyncRedis(), self._config.run.id
             kept = Sessions(store, run), Blobs(store, run), Boxes(store, run)
@@ -59,9 +59,13 @@ class DockerKit:
             await self._proxy.start()
         port = int(self._proxy.control_url.rpartition(":")[2])
         self._depots.append(Depot(ProxyConfig(control_port=port), KEY, patience_s=5.0))
-        backend = docker_backend(self._config, self._depots[-1])
+        backend = self.made(self._depots[-1])
         await backend.open()
         return backend
+
+    def made(self, depot: Depot) -> Backend:
+        """A backend that was not opened yet."""
+        return docker_backend(self._config, depot)
 
     def box(self, script: str, name: str = "r1-a1", *, timeout_s: float = 120.0, grace_s: float = 0.3) -> Box:
         spec = self._bench.spec(script, name, timeout_s=timeout_s, grace_s=grace_s)

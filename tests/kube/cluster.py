@@ -24,6 +24,12 @@ class Cluster:
         self.folder = folder
         self.kubeconfig = folder / "admin.kubeconfig"
 
+    @property
+    def gateway(self) -> str:
+        """Address of this machine, as pods of the real node see it."""
+        bridge = (self.folder / "node/bridge").read_text().strip()
+        return f"10.244.{bridge.removeprefix('openforge')}.1"
+
     def up(self) -> None:
         """Starts what does not run of the control plane."""
         self._script("up", str(self.folder))

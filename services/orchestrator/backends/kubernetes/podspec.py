@@ -17,6 +17,7 @@ from services.orchestrator.backends.kubernetes.podnames import (
     GROUP,
     IMAGE,
     NETWORK,
+    RUN,
     SESSION,
     label_value,
     labels_of,
@@ -101,7 +102,7 @@ def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
             "name": pod_name(place.run, box.name), "namespace": settings.namespace,
             "labels": {
                 **labels_of(box.labels, box.name), "app.kubernetes.io/managed-by": "openforge",
-                IMAGE: label_value(image), NETWORK: box.network,
+                RUN: label_value(place.run), IMAGE: label_value(image), NETWORK: box.network,
             },
             "annotations": {SESSION: box.name} | {DOMAIN + key: value for key, value in box.labels.items()},
         },
