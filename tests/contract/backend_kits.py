@@ -18,6 +18,8 @@ from services.orchestrator.spec import Phase, Spec
 from shared.errors import ImageError
 from tests.contract.backend_kit import Kit
 from tests.contract.docker_kit import DockerKit
+from tests.kube.cluster import Cluster
+from tests.kube.kit import KubernetesKit, load_images
 from tests.twin_backend import WORKDIR, Place, Play, TwinBackend
 from tests.unit.orchestrator.runners import Bench, isolation_of
 
@@ -122,10 +124,25 @@ def docker_kit(docker_engine: None, tmp_path: Path) -> Kit:
     return DockerKit(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def node_with_images(docker_engine: None, real_node: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The real node, with the images of tasks and of the harness out of the docker engine."""
+    load_images(real_node, tmp_path_factory.mktemp("images"))
+    return real_node
+
+
+@pytest.fixture
+def kubernetes_kit(node_with_images: Cluster, namespace: str, tmp_path: Path) -> Kit:
+    return KubernetesKit(tmp_path, node_with_images, namespace)
+
+
 _SLOW, _REAL = [pytest.mark.slow], [pytest.mark.real, pytest.mark.slow]
 
 
-@pytest.fixture(params=["twin", pytest.param("local", marks=_SLOW), pytest.param("docker", marks=_REAL)])
+_KITS = ["twin", pytest.param("local", marks=_SLOW), *(pytest.param(name, marks=_REAL) for name in ("docker", "kubernetes"))]
+
+
+@pytest.fixture(params=_KITS)
 def backend_kit(request: pytest.FixtureRequest) -> Kit:
     """Each kit in turn; a backend that is not here is a skip by name."""
     kit: Kit = request.getfixturevalue(f"{request.param}_kit")

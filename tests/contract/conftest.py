@@ -18,7 +18,7 @@ from testcontainers.core.config import testcontainers_config
 from shared.bus.memory import Broker, MemoryBus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
-from tests.contract.backend_kits import backend_kit, docker_kit, local_kit, twin_kit
+from tests.contract.backend_kits import backend_kit, docker_kit, kubernetes_kit, local_kit, node_with_images, twin_kit
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
 from tests.contract.store_kit import address, assembly, client, sessions
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
@@ -33,9 +33,11 @@ __all__ = [
     "cluster",
     "docker_kit",
     "fake_nodes",
+    "kubernetes_kit",
     "local_kit",
     "make_backend",
     "namespace",
+    "node_with_images",
     "real_node",
     "sessions",
     "twin_kit",

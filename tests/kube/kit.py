@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from services.orchestrator.backends.port import Backend
 from services.orchestrator.depot import Depot
 from shared.config import KubernetesConfig, OrchestratorConfig, ProxyConfig
 from tests.contract.docker_kit import IMAGE, DockerKit
-from tests.kube.cluster import Cluster
+from tests.kube.cluster import REPO, Cluster
 
 HARNESS = "openforge-harness-react:latest"
 
@@ -39,6 +40,7 @@ class KubernetesKit(DockerKit):
         )  # fmt: skip
 
     def made(self, depot: Depot) -> Backend:
+        """See `DockerKit.made`."""
         return kubernetes_backend(self._config, depot.put)
 
     async def vanish(self, name: str) -> None:
@@ -55,6 +57,9 @@ class KubernetesKit(DockerKit):
 
 def load_images(cluster: Cluster, folder: Path) -> None:
     """Gives the node what sandboxes are made of, out of the docker engine."""
+    subprocess.run(
+        [sys.executable, "-m", "services.cli", "harness", "image", "react"], check=True, capture_output=True, cwd=REPO
+    )
     archive = folder / "images.tar"
     subprocess.run(["docker", "save", "-o", archive, IMAGE, HARNESS], check=True, capture_output=True)
     cluster.load(archive)
