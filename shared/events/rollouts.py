@@ -11,7 +11,7 @@ from shared.events.base import Duration, Number, RolloutMessage, Seconds
 
 Stage = Literal["queue", "schedule", "pull", "boot", "agent", "verify"]
 """Of an attempt: it waits for a place, for a machine, for the image, for the sandbox's runner; its agent runs, its verifier."""
-Priority = Annotated[int, Meta(ge=-1000, le=1000)]
+Priority = Annotated[int, Meta(ge=0, le=1000)]
 """Rollouts of a higher one begin first."""
 Megabytes = Annotated[float, Meta(ge=0, le=1e9)]
 """MiB of memory."""
