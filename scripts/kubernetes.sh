@@ -15,6 +15,7 @@ A small real Kubernetes (v1.20, built from Debian's source package) for tests, o
 DIR holds all state of one cluster (default: run/ beside the build); a fresh folder is a fresh cluster. Ports are chosen freely.
   DIR/admin.kubeconfig   its contexts: `admin`, and `orchestrator`, a user that may do nothing until a role says so
   DIR/*.log, DIR/*.pid   of the programs
+  DIR/audit.yaml         if you put an audit policy there, the API server keeps DIR/audit.log
 Files are kept in $OPENFORGE_CACHE/kubernetes (default ~/.cache/openforge/kubernetes); nothing is installed.
 $PYTHON (default: python3) is the Python whose pip fetches etcd.
 TEXT
@@ -102,8 +103,10 @@ YAML
 }
 
 up() {
+  local audit=()
   built
   settle
+  [ ! -e "$DIR/audit.yaml" ] || audit=(--audit-policy-file "$DIR/audit.yaml" --audit-log-path "$DIR/audit.log")
   launch etcd "$BIN/etcd" --data-dir "$DIR/etcd" --unsafe-no-fsync --log-level warn \
     --listen-client-urls "http://127.0.0.1:$ETCD" --advertise-client-urls "http://127.0.0.1:$ETCD" \
     --listen-peer-urls "http://127.0.0.1:$PEER" --initial-advertise-peer-urls "http://127.0.0.1:$PEER" \
@@ -114,7 +117,7 @@ up() {
     --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$DIR/pki/apiserver.key" \
     --service-account-signing-key-file "$DIR/pki/apiserver.key" --allow-privileged=false --profiling=false \
     --enable-priority-and-fairness=false --max-requests-inflight 0 --max-mutating-requests-inflight 0 \
-    --kubelet-preferred-address-types Hostname
+    --kubelet-preferred-address-types Hostname "${audit[@]}"
   until_ready apiserver api /readyz
   launch scheduler "$BIN/kube-scheduler" --kubeconfig "$DIR/admin.kubeconfig" --leader-elect=false --port 0 --secure-port 0 \
     --kube-api-qps 1000 --kube-api-burst 1000

@@ -20,7 +20,7 @@ from shared.bus import Bus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig, Config, EngineConfig, ProxyConfig, RunConfig, StoreConfig
 from shared.events import CallRecorded, SessionSealed
-from tests.embedded import Server, nats, valkey
+from tests.embedded import nats, valkey
 
 REPO = Path(__file__).parents[2]
 KEY = "control-key"
@@ -55,13 +55,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What runs."""
+    """What runs, and the secrets that services of it need in their environment."""
 
     config: Config
     proxies: tuple[Program, Program]
     bus: Bus
     http: aiohttp.ClientSession
     engine_log: Path
+    env: dict[str, str]
 
     async def open(self, session_id: str) -> str:
         """Opens a session; gives the path for its harness."""
@@ -103,14 +104,19 @@ async def fleet(folder: Path, mode: Literal["record", "splice"], rules: Iterable
             run=RunConfig(id="run1"), bus=BusConfig(url=broker.address.url), store=StoreConfig(url=store.address.url),
             engine=EngineConfig(url=engine.url), proxy=ProxyConfig(mode=mode, drain_s=5.0),
         )  # fmt: skip
-        proxies = (_proxy(folder / "proxy0", config, broker, store), _proxy(folder / "proxy1", config, broker, store))
+        env = {
+            config.bus.token_env: broker.address.secret,
+            config.store.password_env: store.address.secret,
+            config.proxy.control_key_env: KEY,
+        }
+        proxies = (_proxy(folder / "proxy0", config, env), _proxy(folder / "proxy1", config, env))
         for program in (engine, *proxies):
             stack.push_async_callback(program.kill)
             await program.start()
         bus = await connect_nats(config.bus, config.run.id, broker.address.secret)
         stack.push_async_callback(bus.close)
         http = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Fleet(config, proxies, bus, http, folder / "engine.jsonl")
+        yield Fleet(config, proxies, bus, http, folder / "engine.jsonl", env)
 
 
 def _engine(folder: Path, rules: Iterable[dict[str, Any]]) -> Program:
@@ -120,16 +126,11 @@ def _engine(folder: Path, rules: Iterable[dict[str, Any]]) -> Program:
     return Program(port, [*command, "--log", str(folder / "engine.jsonl")], {}, folder / "engine.log")
 
 
-def _proxy(folder: Path, config: Config, broker: Server, store: Server) -> Program:
+def _proxy(folder: Path, config: Config, env: dict[str, str]) -> Program:
     folder.mkdir()
     port, control_port, file = free_port(), free_port(), folder / "config.json"
     proxy = msgspec.structs.replace(config.proxy, port=port, control_port=control_port)
     own = msgspec.structs.replace(config, run=RunConfig(id=config.run.id, root=str(folder)), proxy=proxy)
     file.write_bytes(msgspec.json.encode(own))
-    env = {
-        config.bus.token_env: broker.address.secret,
-        config.store.password_env: store.address.secret,
-        config.proxy.control_key_env: KEY,
-    }
     command = [sys.executable, "-m", "services.cli", "serve", "proxy", "--config", str(file)]
     return Program(port, command, env, folder / "proxy.log", control_port)

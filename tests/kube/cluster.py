@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,13 @@ SCRIPT = REPO / "scripts/kubernetes.sh"
 BUILT = Path(os.environ.get("OPENFORGE_CACHE") or Path.home() / ".cache/openforge") / "kubernetes/built"
 NOT_BUILT = "no Kubernetes is built here: scripts/kubernetes.sh build"
 START_S = 240
+_POLICY = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: RequestResponse, verbs: [create], resources: [{group: "", resources: [pods]}]}
+  - {level: None}
+"""
 
 
 class Cluster:
@@ -33,6 +41,16 @@ class Cluster:
     def up(self) -> None:
         """Starts what does not run of the control plane."""
         self._script("up", str(self.folder))
+
+    def audit(self) -> None:
+        """Has the API server note which pods it makes; before it is started."""
+        (self.folder / "audit.yaml").write_text(_POLICY)
+
+    def made_pods(self, namespace: str) -> list[tuple[str, str]]:
+        """Name and uid of every pod that was ever made in a namespace, by the audit."""
+        notes = [json.loads(line) for line in (self.folder / "audit.log").read_text().splitlines()]
+        made = [note["responseObject"]["metadata"] for note in notes if note["responseStatus"]["code"] == 201]
+        return [(about["name"], about["uid"]) for about in made if about["namespace"] == namespace]
 
     def node(self) -> None:
         """Starts a real node, `localhost`. Takes root."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,19 +31,28 @@ async def what_to_do(box: Box) -> str:
     return box.labels.get(DO, "nothing")
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane without nodes."""
+@contextmanager
+def control_plane(folder: Path, *, audited: bool = False) -> Iterator[Cluster]:
+    """A control plane without nodes; `audited` has its API server note every pod that is made."""
     if not BUILT.exists():
         if os.environ.get("CI") == "true":
             pytest.fail(NOT_BUILT)
         pytest.skip(NOT_BUILT)
-    made = Cluster(tmp_path_factory.mktemp("kubernetes"))
+    made = Cluster(folder)
+    if audited:
+        made.audit()
     try:
         made.up()
         yield made
     finally:
         made.down()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane without nodes."""
+    with control_plane(tmp_path_factory.mktemp("kubernetes")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
