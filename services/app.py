@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol, get_args
@@ -80,7 +81,7 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
             from services.orchestrator.site import site_of
 
             key = _secret(config.proxy.control_key_env)
-            return OrchestratorService(config, bus, site_of(config, key), Gateway(config.proxy, key))
+            return OrchestratorService(config, bus, site_of(config, key), Gateway(config.proxy, key), parent_gone())
         case "collector":
             from services.collector.service import CollectorService
 
@@ -145,6 +146,12 @@ def main(name: ServiceName, config: Config) -> None:
 def die_with_parent() -> None:
     """Asks the kernel to send SIGTERM to this process when its parent dies, so that a killed supervisor leaves no orphan."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def parent_gone() -> Callable[[], bool]:
+    """Tells, later, whether the process that is the parent now has ended."""
+    parent = os.getppid()
+    return lambda: os.getppid() != parent
 
 
 def _secret(variable: str) -> str:

@@ -85,7 +85,7 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     name = f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}"
     spec = Spec(
         status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"),
-        log_bytes=LOG_BYTES, grace_s=GRACE_S,
+        log_bytes=LOG_BYTES, lease_s=config.orchestrator.stages.lease_s, grace_s=GRACE_S,
         cgroups=groups.plan(name, resources),
         rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
         phases=_health(attempt, sandbox, env),

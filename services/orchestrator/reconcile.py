@@ -57,6 +57,15 @@ class Reconciler:
         for name in present - set(wanted):
             await self._clear_away(name)
 
+    async def clear(self) -> None:
+        """Removes all sandboxes but those that are kept: nobody will ever ask for them."""
+        try:
+            present = await self._backend.present()
+        except SandboxError as e:
+            log.error("sandboxes cannot be listed, so some may be left behind: %s", e)
+            return
+        await asyncio.gather(*(self._clear_away(seen.name) for seen in present))
+
     async def _clear_away(self, name: str) -> None:
         outcome = self._records.outcome(name)
         if outcome is not None and kept(self._keep, outcome):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from services.orchestrator.asking import Asking
@@ -37,10 +38,14 @@ class OrchestratorService:
         bus: brings commands, takes events.
         site: where the sandboxes are made.
         sessions: opens and seals those of attempts.
+        orphaned: whether whoever keeps this process is gone, so that no other orchestrator may ever follow.
     """
 
-    def __init__(self, config: Config, bus: Bus, site: Site, sessions: Sessions) -> None:
+    def __init__(
+        self, config: Config, bus: Bus, site: Site, sessions: Sessions, orphaned: Callable[[], bool] = lambda: False
+    ) -> None:
         self._config = config
+        self._orphaned = orphaned
         self._bus = bus
         self._backend = site.backend
         self._sessions = sessions
@@ -73,7 +78,8 @@ class OrchestratorService:
         await self._bus.consume(DURABLE, types, self._handle, run_id=self._config.run.id)
 
     async def stop(self) -> None:
-        """Cancels all rollouts; those whose end cannot be reported in time are reported after the next start."""
+        """Cancels all rollouts; those whose end cannot be reported in time are reported after the next start. If there may be
+        none, their sandboxes are cleared away: they would stay for ever."""
         if self._stopping or self._reconciling is None:
             return
         self._stopping = True
@@ -81,6 +87,8 @@ class OrchestratorService:
         await asyncio.gather(self._reconciling, return_exceptions=True)
         await self._dispatcher.stop(STOP_S)
         await self._watcher.stop()
+        if self._orphaned():
+            await self._reconciler.clear()
         await self._sessions.close()
         await self._backend.close()
 

@@ -92,6 +92,7 @@ class Spec(TypedDict):
     Attributes:
         status: path of the status file; empty inside a container, where the environment says it.
         log_bytes: of a program's output that are kept.
+        lease_s: how long the proxy may be away before an agent is ended, since nobody waits for it any more; 0 for ever.
         grace_s: seconds between asking a program to end and killing it.
         cgroups: that the programs run in, made and removed by the runner.
         rlimits: limits of each of the programs' processes, by the names of `resource` without `RLIMIT_`.
@@ -101,6 +102,7 @@ class Spec(TypedDict):
 
     status: str
     log_bytes: int
+    lease_s: float
     grace_s: float
     cgroups: list[Cgroup]
     rlimits: dict[str, int]

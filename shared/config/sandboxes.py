@@ -8,19 +8,22 @@ from shared.config.base import Count, NonNegative, Positive, Section, Whole
 
 
 class StagesConfig(Section, frozen=True, kw_only=True):
-    """Limits in seconds of the stages of an attempt before its agent runs, and of an agent that does nothing.
+    """Limits in seconds of the stages of an attempt before its agent runs, and of an agent that does nothing or is forgotten.
 
     Attributes:
         schedule_s: until a machine was found for the sandbox.
         pull_s: until its image is there.
         boot_s: until its runner runs.
         idle_s: an agent without any model call for so long is ended like one that is out of time; 0 for no such limit.
+        lease_s: a sandbox whose agent's calls go through its runner, and whose proxy is away for so long, ends itself; 0 for no
+            such limit.
     """
 
     schedule_s: Positive = 300.0
     pull_s: Positive = 900.0
     boot_s: Positive = 60.0
     idle_s: NonNegative = 0.0
+    lease_s: NonNegative = 600.0
 
 
 class ResourcesConfig(Section, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ async def test_a_group_runs_in_containers_of_its_tasks_own_image_and_nothing_is_
         await until(lambda: not containers(run), 60.0)
 
 
-def containers(run: str) -> list[str]:
-    """Names of what is left of a run."""
-    listed = ["docker", "ps", "-aq", "--filter", f"label=openforge.run={run}"]
+def containers(run: str, *options: str) -> list[str]:
+    """What is left of a run."""
+    listed = ["docker", "ps", "-aq", "--filter", f"label=openforge.run={run}", *options]
     return subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()

@@ -20,6 +20,7 @@ import time
 from services.orchestrator.runner import cgroups, start
 from services.orchestrator.runner.ending import others, signal_all
 from services.orchestrator.runner.files import collect, hand_over, lay_out, size_of
+from services.orchestrator.runner.lease import Lease
 from services.orchestrator.runner.loop import READ, Loop
 from services.orchestrator.runner.output import Output
 from services.orchestrator.runner.relay import Relay, listen
@@ -200,8 +201,12 @@ class Runner:
         return result
 
     def _watch(self, phase: Phase) -> Limit | None:
-        """Waits for the program's end; gives the limit that came first, if one did."""
-        look = time.monotonic() + STORAGE_S
+        """Waits for the program's end; gives the limit that came first, if one did.
+
+        Raises:
+            Failure: the proxy was away for so long that nobody waits for this any more.
+        """
+        look, lease = time.monotonic() + STORAGE_S, Lease(phase["relay"], self.spec["lease_s"])
         stood = self._run_until(lambda: self._ended() or self._began > 0, time.monotonic() + SET_UP_S)
         wall = self._began + phase["timeout_s"] if stood else 0.0
         while not self._ended():
@@ -215,7 +220,10 @@ class Runner:
                 if size_of(phase["fresh"] + phase["own"]) > phase["storage_mb"] << 20:
                     return "storage"
                 look = now + STORAGE_S
-            self._loop.turn(min(wall, idle, look if phase["storage_mb"] else wall) - now)
+            if lease.over(now):
+                raise Failure(f"the proxy was away for {self.spec['lease_s']:g} s, so nobody waits for this sandbox any more")
+            self._loop.turn(min(wall, idle, look if phase["storage_mb"] else wall, lease.look_at) - now)
+        lease.close()
         return None
 
     def _ended(self) -> bool:

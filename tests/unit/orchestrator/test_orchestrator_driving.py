@@ -21,7 +21,7 @@ from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import Config, OrchestratorConfig, RunConfig, StagesConfig
 from shared.errors import ImageError, OutOfMemory
-from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutScheduled, RolloutTimedOut
+from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutScheduled, RolloutStarted, RolloutTimedOut
 from shared.roles import RoleRule
 from tests.twin_backend import Place, Play, TwinBackend
 from tests.unit.orchestrator.house import RUN, Ear, MakeTask, start, until
@@ -32,12 +32,16 @@ QUICK = StagesConfig(schedule_s=0.2, pull_s=0.2, boot_s=0.2)
 
 
 class NoCalls:
-    """Sessions whose agents call no model."""
+    """Sessions whose agents call no model. Without a proxy none of them is sealed."""
+
+    def __init__(self, proxy_there: asyncio.Event) -> None:
+        self.proxy_there = proxy_there
 
     async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
         return Endpoint("http://127.0.0.1:9/run/k", "k")
 
     async def seal(self, rollout: Rollout) -> Sealed:
+        await self.proxy_there.wait()
         return Sealed(0)
 
     async def close(self) -> None:
@@ -51,18 +55,20 @@ class Theatre:
     root: Path
     broker: Broker = field(default_factory=Broker)
     plays: dict[str, Play] = field(default_factory=dict)
+    proxy_there: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
+        self.proxy_there.set()
         self.ear = Ear(self.broker)
         self.place = Place(self._play)
 
     def _play(self, box: Box) -> Play:
         return self.plays.get(box.name, GOOD)
 
-    def service(self, **settings: Any) -> OrchestratorService:
+    def service(self, *, orphaned: bool = False, **settings: Any) -> OrchestratorService:
         config = Config(run=RunConfig(id=RUN, root=str(self.root)), orchestrator=OrchestratorConfig(**settings))
         site = Site(TwinBackend(self.place), lambda session: (CONTAINED, Path("/")))
-        return OrchestratorService(config, MemoryBus(self.broker), site, NoCalls())
+        return OrchestratorService(config, MemoryBus(self.broker), site, NoCalls(self.proxy_there), lambda: orphaned)
 
     @asynccontextmanager
     async def orchestrator(self, **settings: Any) -> AsyncIterator[OrchestratorService]:
@@ -207,3 +213,19 @@ async def _kill(service: OrchestratorService) -> None:
         if task is not running and any(name in repr(task.get_coro()) for name in names) and "Ear" not in repr(task.get_coro()):
             task.cancel()
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("orphaned", "left"), [(True, []), (False, ["r1-a1", "r2-a1"])])
+async def test_sandboxes_whose_end_cannot_be_told_stay_for_a_successor_unless_there_will_be_none(
+    stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch, orphaned: bool, left: list[str]
+) -> None:
+    monkeypatch.setattr("services.orchestrator.service.STOP_S", 0.3)
+    stage.plays = {"r1-a1": Play("sleep 600"), "r2-a1": Play("sleep 600")}
+    service = stage.service(orphaned=orphaned)
+    await service.start()
+    for rollout in ("r1", "r2"):
+        await stage.ask(make_task(), rollout)
+        await stage.ear.wait(RolloutStarted, rollout)
+    stage.proxy_there.clear()
+    await service.stop()
+    assert sorted(sandbox.box.name for sandbox in stage.place.all()) == left

@@ -45,7 +45,7 @@ class Depots:
         self.address = f"unix:{top}/proxy.sock"
 
     def box(self, *phases: Phase, **packages: Path) -> Box:
-        spec = Spec(status="", log_bytes=10_000, grace_s=0.3, cgroups=[], rlimits={}, phases=list(phases))
+        spec = Spec(status="", log_bytes=10_000, lease_s=0.0, grace_s=0.3, cgroups=[], rlimits={}, phases=list(phases))
         return Box(name="r1-a1", labels={}, spec=spec, folder=self.top, packages=packages)
 
     def phase(self, name: str, script: str, **changes: Any) -> Phase:

@@ -1,0 +1,88 @@
+"""Whoever started a run is killed with -9 while its agents run: soon nothing of it is left, though nobody comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shared.events import RolloutStart
+from tests.contract.conftest import docker_engine
+from tests.e2e.stacks import LiveStack, live_stack, write_config
+from tests.e2e.test_docker_rollouts import containers
+from tests.e2e.test_stack_rollouts import write_task
+from tests.unit.orchestrator.runners import processes_with
+from tests.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+__all__ = ["docker_engine"]
+
+ROLLOUTS = 3
+WITHIN_S = 60.0
+LEASE_S = 4.0
+BACKENDS = ["local", pytest.param("docker", marks=pytest.mark.real)]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    if request.param == "docker":
+        request.getfixturevalue("docker_engine")
+    return str(request.param)
+
+
+@asynccontextmanager
+async def hanging(folder: Path, backend: str) -> AsyncIterator[tuple[LiveStack, str]]:
+    """A stack whose agents hang, and a text in the command line of each of them; it is killed when this is left."""
+    mark = f"hang-{secrets.token_hex(6)}"
+    task = write_task(folder, "t", f"sh -c 'sleep 500; : {mark}'", "")
+    lines = f'[orchestrator]\nbackend = "{backend}"\nwork_root = "{folder}"\n[orchestrator.stages]\nlease_s = {LEASE_S}\n'
+    async with live_stack(write_config(folder, lines)) as stack:
+        for n in range(ROLLOUTS):
+            run = stack.config.run.id
+            names = {"run_id": run, "rollout_id": f"{run}-r{n}", "group_id": f"{run}-g", "group_size": ROLLOUTS}
+            await stack.bus.publish(RolloutStart(task_dir=str(task), harness="react", **names))  # type: ignore[arg-type]
+        await until(lambda: len(processes_with(mark)) >= ROLLOUTS, 400.0)
+        yield stack, mark
+
+
+async def test_a_killed_supervisor_leaves_no_sandbox(tmp_path: Path, backend: str) -> None:
+    async with hanging(tmp_path, backend) as (stack, mark):
+        family, run = stack.descendants(), stack.config.run.id
+        stack.process.kill()
+        await stack.process.wait()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, family, WITHIN_S)
+        assert not alive
+        assert processes_with(mark) == []
+        assert not (tmp_path / f"openforge-{run}").exists()
+        if backend == "docker":
+            assert containers(run) == []
+
+
+async def test_a_killed_supervisor_whose_orchestrator_is_killed_too_leaves_nothing_that_runs(
+    tmp_path: Path, backend: str
+) -> None:
+    async with hanging(tmp_path, backend) as (stack, mark):
+        family, run = stack.descendants(), stack.config.run.id
+        stack.process.send_signal(signal.SIGSTOP)  # or it would start another one
+        stack.service("orchestrator").kill()
+        stack.process.kill()
+        await stack.process.wait()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, family, WITHIN_S)
+        assert not alive
+        await until(lambda: processes_with(mark) == [], WITHIN_S)
+        if backend == "docker":
+            await until(lambda: not containers(run, "--filter", "status=running"), WITHIN_S)
+            await asyncio.to_thread(remove, containers(run))
+
+
+def remove(names: list[str]) -> None:
+    """Removes containers that ended."""
+    subprocess.run(["docker", "rm", *names], check=True, capture_output=True)
