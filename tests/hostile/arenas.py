@@ -37,6 +37,8 @@ class Arena(Protocol):
     """Working folder as the agent sees it."""
     open_network: bool
     """It is known not to keep an agent from the machine's network."""
+    outside: str
+    """An address of the machine by which its network is known to reach the machine; empty if there is none."""
     own_root: bool
     """It sees a root folder that it may write to, gone afterwards, and a first process of its own user, not the runner."""
 
@@ -47,6 +49,8 @@ class Arena(Protocol):
 
 class Local:
     """Sandboxes of this machine."""
+
+    outside = ""
 
     def __init__(self, bench: Bench, *, as_somebody: bool = False) -> None:
         self._bench, self._as_somebody = bench, as_somebody

@@ -8,24 +8,31 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from services.orchestrator.backends.port import Resources
 from services.orchestrator.sandbox import Kind
+from shared.config import OrchestratorConfig, ProxyConfig
+from tests.contract.backend_kits import node_with_images
 from tests.contract.conftest import docker_engine
 from tests.engine.scripted import ScriptedEngine
 from tests.hostile.arenas import Arena, Local
 from tests.hostile.docker_arena import docker_arena
+from tests.hostile.kubernetes_arena import kubernetes_arena
+from tests.kube.fixtures import admin, cluster, namespace, real_node
 from tests.unit.orchestrator.conftest import bench_of, make_task, open_folder
 from tests.unit.orchestrator.runners import Bench, processes_with
 from tests.unit.proxy.world import World, living_world
 
-__all__ = ["bench_of", "docker_engine", "make_task", "open_folder"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+__all__ = [
+    "admin", "bench_of", "cluster", "docker_engine", "make_task", "namespace", "node_with_images", "open_folder", "real_node",
+]  # fmt: skip
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid", pytest.param("docker", marks=pytest.mark.real))
+_REAL = [pytest.param(name, marks=pytest.mark.real) for name in ("docker", "kubernetes")]
+ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid", *_REAL)
 VERIFIER = """#!/bin/sh
 before=$(wc -c < trace); sleep 0.3; after=$(wc -c < trace)
 [ "$before" -gt 0 ] && [ "$before" = "$after" ] && echo QUIET
@@ -34,6 +41,9 @@ echo "REACHED $(cat reached.json)"
 """
 FORGED = "1\n"
 PIDS, MEMORY_MB = 64, 256
+PODS_PIDS = PIDS * OrchestratorConfig().concurrency
+"""A pod's number of processes is its node's matter. Without a limit there, that of all processes of the user holds."""
+OUTSIDE = "what listens on all addresses of the machine, by a network that enforces no policy"
 OWN = {"/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py"}
 """What an agent may be able to write: it is made anew before it counts, or written over."""
 
@@ -46,9 +56,23 @@ def sockets() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(params=ARENAS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Of the arena."""
+    return str(request.param)
+
+
 @pytest.fixture
-async def proxy(scripted_engine: ScriptedEngine, sockets: Path) -> AsyncIterator[World]:
-    async with living_world(scripted_engine, socket=str(sockets / "proxy.sock")) as world:
+def site(request: pytest.FixtureRequest, kind: str) -> tuple[Any, ...]:
+    """What an arena of containers needs."""
+    needs = {"docker": ["docker_engine"], "kubernetes": ["node_with_images", "namespace"]}
+    return tuple(request.getfixturevalue(name) for name in needs.get(kind, []))
+
+
+@pytest.fixture
+async def proxy(kind: str, scripted_engine: ScriptedEngine, sockets: Path) -> AsyncIterator[World]:
+    host = "0.0.0.0" if kind == "kubernetes" else ProxyConfig().host
+    async with living_world(scripted_engine, socket=str(sockets / "proxy.sock"), host=host) as world:
         yield world
 
 
@@ -63,20 +87,23 @@ def services() -> Iterator[dict[str, str]]:
         yield inner | {"metadata": "169.254.169.254:80", "internet": "1.1.1.1:443"}
 
 
-@pytest.fixture(params=ARENAS)
+@pytest.fixture
 async def arena(
-    request: pytest.FixtureRequest, bench_of: Callable[[Kind], Bench], proxy: World, sockets: Path
+    kind: str, site: tuple[Any, ...], bench_of: Callable[[Kind], Bench], proxy: World, sockets: Path
 ) -> AsyncIterator[Arena]:
-    kind, _, somebody = request.param.partition("-")
-    if kind == "docker":
-        request.getfixturevalue("docker_engine")
-    bench = bench_of("process" if kind == "docker" else kind)
+    name, _, somebody = kind.partition("-")
+    bench = bench_of("process" if site else cast(Kind, name))
     bench.proxy = await proxy.open("r1-a1")
     bench.resources = {"pids": PIDS, "memory_mb": MEMORY_MB}
     bench.task.joinpath("tests/test.sh").write_text(VERIFIER)
     if kind == "docker":
         async with docker_arena(bench, proxy, sockets, Resources(memory_mb=MEMORY_MB, pids=PIDS)) as docker:
             yield docker
+    elif kind == "kubernetes":
+        room = Resources(memory_mb=2 * MEMORY_MB, pids=PIDS)  # for as many processes as there may be
+        node, namespace = site
+        async with kubernetes_arena(bench, proxy, node, namespace, room) as pods:
+            yield pods
     else:
         yield Local(bench, as_somebody=bool(somebody))
 
@@ -84,13 +111,15 @@ async def arena(
 @pytest.fixture
 async def order(arena: Arena, services: dict[str, str], proxy: World) -> dict[str, Any]:
     """What the agent is to try."""
+    nats = services["nats"].rpartition(":")[2]
+    outside = {OUTSIDE: f"{arena.outside}:{nats}"} if arena.outside else {}
     secret = (await proxy.open("r2-a1")).rpartition("/")[2]
     return {
-        "reach": services, "ports": [int(services["nats"].rpartition(":")[2])], "secret": secret[::-1],
+        "reach": services | outside, "ports": [int(nats)], "secret": secret[::-1],
         "folders": ["/run", "/root", "/home", "/srv", "/etc"], "own": "",
         "write": ["/logs/verifier/reward.txt", "/tests/test.sh", "/dev/termination-log", "/openforge/run.py", "/usr/bin/of-x",
                   "/etc/of-x", "/proc/sys/kernel/panic", "/sys/fs/cgroup/of-x/cgroup.procs"],
-        "forged": FORGED, "tests": ["/tests/test.sh", "/solution"], "mb": 4 * MEMORY_MB, "bytes": 50_000_000,
+        "forged": FORGED, "tests": ["/tests/test.sh", "/solution"], "mb": 4 * MEMORY_MB, "bytes": 500_000_000,
         "trace": f"{arena.app}/trace", "mark": f"hostile-{secrets.token_hex(6)}", "report": f"{arena.app}/reached.json",
         "stay": True, "not": [],
     }  # fmt: skip
@@ -105,13 +134,13 @@ async def test_a_hostile_agent_reaches_the_proxy_and_nothing_else(arena: Arena, 
     assert set(got["writing"]) <= (set(order["write"]) if arena.own_root else OWN)  # what that is worth is seen below
     assert got["tracing"] in ([], [1] if arena.own_root else [])
     if not arena.open_network:
-        assert (got["network"], got["calls"]) == ([], [own])
+        assert (got["network"], got["calls"]) == ([OUTSIDE] if arena.outside else [], [own])
         assert got["listening"] == [8080]
     # it neither ended the runner nor forged its words, and what it left has no bearing on the reward
     assert (outcome.status["phase"], agent["timed_out"], agent["limit"]) == ("done", True, "wall")
     assert verify["collected"] == {"reward.txt": "0\n"}
     # it was held within its limits, and the machine's other programs were not touched
-    assert 10 < got["bomb"] <= PIDS
+    assert 10 < got["bomb"] <= (PODS_PIDS if arena.outside else PIDS)
     assert got["memory"] < MEMORY_MB
     assert len(outcome.printed) < 1_100_000
     # and nothing of it went on when the verifier began
