@@ -143,8 +143,12 @@ async def api_of(cluster: Cluster) -> client.ApiClient:
 async def ask(house: Fleet, task: Path, rollouts: int) -> None:
     """Asks for rollouts `r0`, `r1`..."""
     for n in range(rollouts):
-        names = {"run_id": house.config.run.id, "rollout_id": f"r{n}", "group_id": f"g{n // 8}"}
-        await house.bus.publish(RolloutStart(**names, group_size=8, harness="react", task_dir=str(task)))
+        await house.bus.publish(
+            RolloutStart(
+                run_id=house.config.run.id, rollout_id=f"r{n}", group_id=f"g{n // 8}", group_size=8, harness="react",
+                task_dir=str(task),
+            )
+        )  # fmt: skip
 
 
 async def told(house: Fleet) -> tuple[list[str], dict[str, list[Any]]]:
