@@ -23,6 +23,7 @@ from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
 
 _SOCKET_PATH = 107  # bytes that the kernel takes
+_ORCHESTRATOR_GRACE_S = 20.0  # its end waits for rollouts to be reported, and for their sandboxes to be gone
 _COLLECTOR_GRACE_S = 15.0  # beyond `bus.ack_wait_s`: its end waits for what is still on the bus
 
 
@@ -139,7 +140,8 @@ def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str])
     log = file.parent / "logs" / f"{name}.log"
     # A trainer that died has lost its optimizer's state: starting it again would train another run under the same name.
     ready = _exists(ready_file(config, name))
-    grace_s = config.bus.ack_wait_s + _COLLECTOR_GRACE_S if name == "collector" else GRACE_S
+    longer = {"orchestrator": _ORCHESTRATOR_GRACE_S, "collector": config.bus.ack_wait_s + _COLLECTOR_GRACE_S}
+    grace_s = longer.get(name, GRACE_S)
     return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=ready, grace_s=grace_s)
 
 

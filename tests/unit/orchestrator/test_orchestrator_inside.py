@@ -176,6 +176,20 @@ async def test_an_agent_without_a_call_is_ended_when_it_is_idle_for_too_long(dep
     assert (status["phase"], agent["timed_out"], agent["limit"]) == ("done", True, "idle")
 
 
+async def test_a_sandbox_that_nobody_waits_for_any_more_ends_itself(depots: Depots) -> None:
+    box = depots.box(depots.phase("agent", "touch began; sleep 600", relay=PROXY, timeout_s=600.0), depots.phase("verify", ""))
+    box.spec["lease_s"] = 0.5
+    async with depots.runner(await depots.depot.put(box)) as process:
+        await until(lambda: (depots.top / "app/began").exists(), "the agent to run")
+        await asyncio.sleep(1.0)
+        assert process.returncode is None  # the proxy is there
+        await depots.proxy.stop()
+        await asyncio.wait_for(process.communicate(), 20)
+    status = json.loads((depots.top / "status").read_text())
+    assert (status["phase"], status["phases"]) == ("failed", {})
+    assert "nobody waits for this sandbox any more" in status["error"]
+
+
 async def test_a_health_check_is_tried_until_it_succeeds(depots: Depots) -> None:
     check = depots.phase("health", "echo x >> tries; [ $(wc -l < tries) = 3 ]", tries=5, interval_s=0.01)
     status, _ = await depots.run(depots.box(check, depots.phase("agent", "cat tries")))
