@@ -12,7 +12,7 @@ from services.orchestrator.backends.port import Backend, Box
 from services.orchestrator.gateway import Sessions
 from services.orchestrator.harnesses import harness
 from services.orchestrator.jobs import Job
-from services.orchestrator.plan import ENVIRONMENT, TESTS, Attempt, plan, resources_of
+from services.orchestrator.plan import Attempt, packages_of, plan, resources_of
 from services.orchestrator.records import Asked, Records
 from services.orchestrator.site import Place
 from services.orchestrator.spec import longest, phase_of
@@ -102,7 +102,7 @@ class Asking:
             job.session, labels | {"harness": start.harness}, spec, attempt.record,
             image=task.environment.docker_image or "", dockerfile=task.dockerfile, harness=start.harness,
             build_timeout_s=task.environment.build_timeout_sec,
-            packages={ENVIRONMENT: task.environment_dir, TESTS: task.tests_dir},
+            packages=packages_of(task, spec),
             resources=resources_of(task, self._config), user=task.user,
             network="public" if task.network == "public" else "none",
             deadline_s=longest(spec) + MARGIN_S,

@@ -14,7 +14,7 @@ from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
 from services.orchestrator.sandbox import SOLUTION, Isolation, PhaseName, Sandbox, log_folders
-from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack, phase_name
+from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack, longest, phase_name
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.errors import TaskError
@@ -23,8 +23,12 @@ from shared.task import Step, Task, expand, refuse
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
+SPARE_S = 900.0
+"""Beyond the limits of all phases before a runner gives itself up: the proxy may be away for ten minutes, files take time."""
 ENVIRONMENT, TESTS = "environment", "tests"
-"""Names of the packages that a container's runner fetches."""
+"""Names of the packages that a container's runner fetches; further folders of tests are `tests-2`, `tests-3`..."""
+IN_ROOT = f"/{SOLUTION}"
+"""Where a solution finds itself, besides its place in the home folder."""
 RECIPES = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml")
 """Of environment/, these describe a container and are no content of the working folder."""
 _RUN_TESTS = ["/bin/sh", "-c", 'exec "$TESTS_DIR/test.sh"']
@@ -53,6 +57,18 @@ class Attempt:
     record: Path
     endpoint: Endpoint
     host_env: Mapping[str, str]
+
+
+def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
+    """Folders of this machine that a container's runner fetches, by the names that its spec has for them."""
+    wanted = {package["package"] for phase in spec["phases"] for package in phase["packages"]}
+    return {name: folder for name, folder in _folders(task).items() if name in wanted}
+
+
+def _folders(task: Task) -> dict[str, Path]:
+    tests = dict.fromkeys(folder for step in task.steps for folder in step.tests)
+    found = {ENVIRONMENT: task.environment_dir} | {phase_name(TESTS, n): folder for n, folder in enumerate(tests)}
+    return found | {phase_name(SOLUTION, n): step.solution for n, step in enumerate(task.steps)}
 
 
 def agent_limit(start: RolloutStart, step: Step, config: Config) -> float:
@@ -85,7 +101,7 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     name = f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}"
     spec = Spec(
         status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"),
-        log_bytes=LOG_BYTES, lease_s=config.orchestrator.stages.lease_s, grace_s=GRACE_S,
+        deadline_s=0.0, log_bytes=LOG_BYTES, lease_s=config.orchestrator.stages.lease_s, grace_s=GRACE_S,
         cgroups=groups.plan(name, resources),
         rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
         phases=_health(attempt, sandbox, env),
@@ -94,6 +110,7 @@ def plan(attempt: Attempt, config: Config) -> Spec:
         spec["phases"] += [_agent(attempt, sandbox, env, config, number), _verify(attempt, sandbox, env, config, number)]
     if len(task.steps) > 1:
         spec["strategy"] = task.strategy
+    spec["deadline_s"] = longest(spec) + SPARE_S
     return spec
 
 
@@ -113,10 +130,14 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
         _go_on(phase, attempt, sandbox, number)
     elif not attempt.task.environment.healthcheck:
         _begin(phase, attempt, sandbox)
+    if attempt.isolation.kind == "container" and step.agent.user is not None:
+        phase["user"] = str(step.agent.user)
     phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
     phase["env"] |= env | launch.env
+    if launch.solution and config.orchestrator.backend == "kubernetes":
+        raise TaskError("solutions are not run in pods; use orchestrator.backend = 'docker' or 'local'")
     if launch.solution:
-        _add_solution(phase, attempt, step, f"{sandbox.host('agent').home}/{SOLUTION}")
+        _add_solution(phase, attempt, number, f"{sandbox.host('agent').home}/{SOLUTION}")
     phase["timeout_s"] = agent_limit(attempt.start, step, config)
     phase["relay"] = relay_of(attempt)
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
@@ -124,16 +145,19 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     return phase
 
 
-def _add_solution(phase: Phase, attempt: Attempt, step: Step, target: str) -> None:
+def _add_solution(phase: Phase, attempt: Attempt, number: int, target: str) -> None:
     """For the harness `oracle`: the task's own solution, and its environment."""
-    source = step.solution
-    if attempt.isolation.kind == "container":
-        raise TaskError("solutions are run in local sandboxes: use orchestrator.backend = 'local'")
+    source = attempt.task.steps[number].solution
     if not (source / "solve.sh").is_file():
         raise TaskError(f"{attempt.task.name} has no {source.relative_to(attempt.task.folder)}/solve.sh")
-    phase["fresh"].append(target)
-    phase["copies"].append(Copy(source=str(source), target=target, skip=[]))
-    phase["executable"].append(f"{target}/solve.sh")
+    places = [target]
+    if attempt.isolation.kind == "container":
+        places.append(IN_ROOT)
+        phase["packages"] += [Unpack(package=phase_name(SOLUTION, number), target=place) for place in places]
+    else:
+        phase["copies"].append(Copy(source=str(source), target=target, skip=[]))
+    phase["fresh"] += places
+    phase["executable"] += [f"{place}/solve.sh" for place in places]
     phase["env"] |= expand(attempt.task.solution.env, attempt.host_env)
 
 
@@ -183,6 +207,8 @@ def _go_on(phase: Phase, attempt: Attempt, sandbox: Sandbox, number: int) -> Non
     host = sandbox.host("agent")
     _rename(phase, attempt, phase_name("agent", number))
     phase["fresh"] += [f"{host.logs}/agent", f"{host.logs}/verifier", host.tests]
+    if attempt.isolation.kind == "container":
+        phase["fresh"].append(host.tmp)
 
 
 def _rename(phase: Phase, attempt: Attempt, name: str) -> None:
@@ -194,7 +220,8 @@ def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Con
     phase = _phase(attempt, sandbox, "verify", _RUN_TESTS, ())
     phase["fresh"] += [host.tests, f"{host.logs}/verifier"]
     if attempt.isolation.kind == "container":
-        phase["packages"] = [Unpack(package=TESTS, target=host.tests)]
+        names = {folder: name for name, folder in _folders(task).items()}
+        phase["packages"] = [Unpack(package=names[tests], target=host.tests) for tests in step.tests]
         phase["user"] = phase["user"] if step.verifier.user is None else str(step.verifier.user)
     else:
         phase["copies"] = [Copy(source=str(tests), target=host.tests, skip=[]) for tests in step.tests]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from services.orchestrator.backends.port import Backend
+from services.orchestrator.backends.port import Backend, Box
 from services.orchestrator.depot import Depot
 from services.orchestrator.sandbox import Isolation
 from shared.config import Config
@@ -17,6 +18,14 @@ from shared.config import Config
 Place = Callable[[str], tuple[Isolation, Path]]
 """From a session to the isolation of its sandbox and its folder on this machine (of no meaning in containers). Only once the
 backend is open."""
+
+
+class Leaves(Protocol):
+    """Where runners in containers fetch their work from."""
+
+    async def put(self, box: Box) -> str:
+        """Leaves the spec and the packages of a sandbox there, and gives the ticket that opens them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ def site_of(config: Config, control_key: str) -> Site:
     """
     match config.orchestrator.backend:
         case "docker":
-            return _docker_site(config, Depot(config.proxy, control_key))
+            return docker_site(config, Depot(config.proxy, control_key))
         case "kubernetes":
             return _kubernetes_site(config, Depot(config.proxy, control_key))
     return local_site(config)
@@ -53,7 +62,12 @@ def local_site(config: Config) -> Site:
     return Site(backend, backend.place)
 
 
-def _docker_site(config: Config, depot: Depot) -> Site:
+def docker_site(config: Config, depot: Leaves) -> Site:
+    """Containers of a docker engine, which fetch from `depot`.
+
+    Raises:
+        SandboxError, ConfigError: see `docker_backend`.
+    """
     from services.orchestrator.backends.docker.backend import docker_backend
 
     return Site(docker_backend(config, depot), _contained(config))

@@ -91,6 +91,7 @@ class Spec(TypedDict):
 
     Attributes:
         status: path of the status file; empty inside a container, where the environment says it.
+        deadline_s: after which the runner ends, whatever it is at; nobody else may be there to end it.
         log_bytes: of a program's output that are kept.
         lease_s: how long the proxy may be away before an agent is ended, since nobody waits for it any more; 0 for ever.
         grace_s: seconds between asking a program to end and killing it.
@@ -101,6 +102,7 @@ class Spec(TypedDict):
     """
 
     status: str
+    deadline_s: float
     log_bytes: int
     lease_s: float
     grace_s: float

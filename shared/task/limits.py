@@ -28,7 +28,7 @@ def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "non
 
 def unsupported(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> list[str]:
     """Why a backend cannot carry a task out; empty if it can."""
-    return [*_machine(task), *_network(task, network), *_parts(task), *(_local if backend == "local" else _container)(task)]
+    return [*_machine(task), *_network(task, network), *_parts(task), *(_local(task) if backend == "local" else [])]
 
 
 def _machine(task: Task) -> list[str]:
@@ -77,12 +77,6 @@ def _steps(task: Task) -> list[str]:
                 f"steps.healthcheck of {step.name}: checks are made before the first step; use environment.healthcheck"
             )
     return reasons
-
-
-def _container(task: Task) -> list[str]:
-    if len(task.steps) > 1:
-        return ['[[steps]]: tasks of several steps run in local sandboxes only; use orchestrator.backend = "local"']
-    return []
 
 
 def _local(task: Task) -> list[str]:

@@ -78,6 +78,10 @@ class Stage:
                     self._heard[getattr(tapped.message, "rollout_id", "")].append(tapped.message)
                     self._news.notify_all()
 
+    def heard(self) -> list[Message]:
+        """All that was said of any rollout."""
+        return [message for messages in self._heard.values() for message in messages]
+
     async def play(self, harness: str, scene: str, metadata: Mapping[str, int | str]) -> Evidence:
         """Runs one rollout and gathers what it left behind; `metadata` is for the harness's adapter."""
         self._cells += 1
@@ -108,13 +112,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, jobs: int, mode: str) -> AsyncIterator[Stage]:
+async def stage(folder: Path, jobs: int, mode: str, backend: str = "local") -> AsyncIterator[Stage]:
     """A stack in a folder, for as long as the context lasts.
 
     Args:
         folder: for everything that it leaves behind.
         jobs: rollouts at once.
         mode: of the proxy, `record` or `splice`.
+        backend: of sandboxes.
     """
     command = [sys.executable, "-m", "tests.conformance.engine", "--port", "{port}", "--log", f"{folder}/engine.jsonl"]
     config = folder / "openforge.toml"
@@ -128,6 +133,7 @@ command = {json.dumps([*command, "--max-model-len", str(CONTEXT)])}
 [proxy]
 mode = "{mode}"
 [orchestrator]
+backend = "{backend}"
 concurrency = {jobs}
 attempts = 1
 timeout_s = {AGENT_S}

@@ -45,8 +45,8 @@ def openforge(*argv: str, timeout: float = 100) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def check(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
-    code, text = openforge("check", str(folder), "--json", *argv)
+def check(folder: Path, *argv: str, timeout: float = 100) -> tuple[int, dict[str, Any]]:
+    code, text = openforge("check", str(folder), "--json", *argv, timeout=timeout)
     return code, {entry["task"]: entry for entry in json.loads(text)["tasks"]}
 
 

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
+from services.dev.tasks.counter import Counter
 from services.orchestrator.gateway import Endpoint
+from services.orchestrator.runner.report import STATUS_LINE
 from services.orchestrator.service import OrchestratorService
-from services.orchestrator.site import local_site
+from services.orchestrator.site import Site, docker_site, local_site
 from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
-from shared.config import Config, OrchestratorConfig, RunConfig
+from shared.config import Config, OrchestratorConfig, ProxyConfig, RunConfig
+from shared.errors import ConfigError
 from shared.events import Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutTimedOut
 from shared.ids import session_id
 from shared.roles import RoleRule
@@ -24,6 +29,8 @@ from shared.subjects import tap_pattern
 
 Agent = Literal["null", "oracle"]
 _SAID = 400
+_PRINTED = "sandbox"
+"""Name of the log of a container, which has agent and verifier in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +124,8 @@ class Trials:
 
     def _said(self, trial: Trial, attempt: int) -> str:
         folder = Path(self._config.run.root) / self._config.run.id / "rollouts" / session_id(trial.id, attempt)
-        logs = [log for name in ("agent", "verify") for log in sorted(folder.glob(f"{name}*.log"))]
-        texts = (log.read_bytes()[-_SAID:].decode(errors="replace").strip() for log in logs)
-        return "\n".join(text for text in texts if text)
+        logs = [log for name in ("agent", "verify", _PRINTED) for log in sorted(folder.glob(f"{name}*.log"))]
+        return "\n".join(text for log in logs if (text := _end_of(log)))
 
 
 @asynccontextmanager
@@ -133,19 +139,48 @@ async def trials(settings: OrchestratorConfig, folders: Sequence[Path], keep: Pa
 
     Raises:
         SandboxError: no sandbox can be had here.
+        ConfigError: the backend is one that trials are not made in.
     """
+    if settings.backend == "kubernetes":
+        raise ConfigError("tasks are checked in local sandboxes or containers; pass --backend local or docker")
     root = keep or Path(tempfile.mkdtemp(prefix="openforge-check-"))
-    config = Config(run=RunConfig(id=f"check-{secrets.token_hex(3)}", root=str(root)), orchestrator=settings)
+    run = RunConfig(id=f"check-{secrets.token_hex(3)}", root=str(root))
     bus = MemoryBus(Broker())
-    service = OrchestratorService(config, bus, local_site(config), NoSessions())
     try:
-        await service.start()
-        yield Trials(config, bus, folders)
+        async with _site(Config(run=run, orchestrator=settings)) as (config, site):
+            service = OrchestratorService(config, bus, site, NoSessions())
+            try:
+                await service.start()
+                yield Trials(config, bus, folders)
+            finally:
+                await service.stop()
     finally:
-        await service.stop()
         await bus.close()
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _site(config: Config) -> AsyncIterator[tuple[Config, Site]]:
+    """Where the trials are made; containers find a counter in the place of the proxy."""
+    if config.orchestrator.backend == "local":
+        yield config, local_site(config)
+        return
+    counter = Counter()
+    try:
+        await counter.start()
+        config = msgspec.structs.replace(config, proxy=ProxyConfig(socket=counter.socket))
+        yield config, docker_site(config, counter)
+    finally:
+        await counter.stop()
+
+
+def _end_of(log: Path) -> str:
+    """The last words of agent or verifier; of a container, which prints both, without its status."""
+    text = log.read_text(errors="replace")
+    if log.stem == _PRINTED:
+        return text.rpartition(f"\n{STATUS_LINE}")[0][-2 * _SAID :].strip() or text[-_SAID:].strip()
+    return text[-_SAID:].strip()
 
 
 def _is_last(message: Message) -> bool:

@@ -25,6 +25,9 @@ def tasks_check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A task folder, or a folder of them.")],
     lint: Annotated[bool, typer.Option("--lint", help="Run nothing.")] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Of each agent; rewards that differ are wrong.")] = 1,
+    backend: Annotated[
+        str, typer.Option("--backend", help="Where: local, or docker, in containers of the task's own image.")
+    ] = "local",
     keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the logs of the runs; default: removed.")] = None,
     as_json: AsJson = False,
     sets: Sets = None,
@@ -32,13 +35,13 @@ def tasks_check(
     """Say what is wrong with tasks: read them, then run an agent that does nothing (it must get 0) and the task's own solution
     (it must get 1), in sandboxes of this machine, without a model. Exit status 1 if anything is wrong.
 
-    Example: openforge tasks check my-tasks --runs 3 --set orchestrator.concurrency=4
+    Example: openforge tasks check my-tasks --backend docker --runs 3 --set orchestrator.concurrency=4
     """
     from services.dev.tasks.check import Wish, check
     from shared.config import resolve
 
     with failing():
-        settings = resolve(None, sets or []).config.orchestrator
+        settings = resolve(None, [f"orchestrator.backend={backend}", *(sets or [])]).config.orchestrator
     finish(check(Wish(folder, settings, runs=runs, lint_only=lint, as_json=as_json, keep=keep)))
 
 

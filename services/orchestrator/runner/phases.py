@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SET_UP_S = 60.0  # how long a sandbox may take to stand; its program's time begins then
 KILL_S = 10.0  # how long killed processes may take to be gone
+LAST_S = 60.0  # after the deadline, to end what still runs and to tell
 STORAGE_S = 2.0  # between two looks at what is on the disk
 LOOK_S = 0.05  # between two looks at processes whose end nobody tells
 
@@ -65,7 +66,7 @@ class Runner:
         if "strategy" in spec:
             self.status["strategy"] = spec["strategy"]
         self._tell, self._fetch = tell, fetch
-        self._cancelled = False
+        self._cancelled = self._late = False
         self._loop = Loop()
         self._child = 0
         self._exit_code: int | None = None
@@ -84,7 +85,9 @@ class Runner:
 
     def run(self) -> None:
         """All phases; the last status is final whatever happens."""
+        signal.signal(signal.SIGALRM, self._out_of_time)
         try:
+            signal.setitimer(signal.ITIMER_REAL, self.spec["deadline_s"], LAST_S)
             self._report("prepare")
             for phase in self.spec["phases"]:
                 if self._cancelled:
@@ -95,6 +98,13 @@ class Runner:
             self._report("cancelled" if self._cancelled else "done")
         except (OSError, ValueError, Failure) as e:
             self.fail(f"{self.status['phase']}: {e}")
+
+    def _out_of_time(self, *_: object) -> None:
+        """Whatever the runner is at, be it a call that does not return; the second time without a word."""
+        if self._late:
+            os._exit(1)
+        self._late = True
+        raise Failure(f"the runner did not end within {self.spec['deadline_s']:g} s")
 
     def fail(self, why: str) -> None:
         """Ends everything, and tells why the attempt failed."""

@@ -22,7 +22,7 @@ from services.orchestrator.backends.spawner import ROOT
 from services.orchestrator.depot import Depot, pack
 from services.orchestrator.runner.fetch import Refused, unpack
 from services.orchestrator.runner.inside import unfit, with_image
-from services.orchestrator.spec import PROXY, Phase, Spec, Status, Unpack
+from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Status, Unpack
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
 from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
@@ -45,7 +45,9 @@ class Depots:
         self.address = f"unix:{top}/proxy.sock"
 
     def box(self, *phases: Phase, **packages: Path) -> Box:
-        spec = Spec(status="", log_bytes=10_000, lease_s=0.0, grace_s=0.3, cgroups=[], rlimits={}, phases=list(phases))
+        spec = Spec(
+            status="", deadline_s=60.0, log_bytes=10_000, lease_s=0.0, grace_s=0.3, cgroups=[], rlimits={}, phases=list(phases)
+        )  # fmt: skip
         return Box(name="r1-a1", labels={}, spec=spec, folder=self.top, packages=packages)
 
     def phase(self, name: str, script: str, **changes: Any) -> Phase:
@@ -201,6 +203,14 @@ async def test_a_health_check_that_never_succeeds_fails_the_attempt(depots: Depo
     status, _ = await depots.run(depots.box(check, depots.phase("agent", "true")))
     assert (status["phase"], "agent" in status["phases"]) == ("failed", False)
     assert status["error"] == "health: not one of 2 tries succeeded; the last one ended with 7"
+
+
+async def test_a_runner_that_hangs_ends_by_itself(depots: Depots, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    box = depots.box(depots.phase("agent", "echo", copies=[Copy(source=str(tmp_path), target=str(depots.top / "c"), skip=[])]))
+    box.spec["deadline_s"] = 1.0
+    status, _ = await asyncio.wait_for(depots.run(box), 20)
+    assert (status["phase"], status["error"]) == ("failed", "agent: the runner did not end within 1 s")
 
 
 async def test_sigterm_cancels(depots: Depots) -> None:
