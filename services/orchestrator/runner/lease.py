@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     import socket
 
 _LOOKS = 10  # within the time that the proxy may be away
+_ANSWER_S = 1.0
 
 
 class Lease:
-    """One phase's. Nothing blocks: whether a connection could be made is seen at the next look.
+    """One phase's. Nothing blocks: whether a connection could be made is seen a moment later, and it is closed then.
 
     Args:
         target: the proxy: `tcp:host:port` or `unix:/path`.
@@ -25,22 +26,22 @@ class Lease:
     """
 
     def __init__(self, target: str, lease_s: float) -> None:
-        self._target, self._lease_s = target, lease_s
+        self._target, self._lease_s, self._every_s = target, lease_s, lease_s / _LOOKS
         self._sock: socket.socket | None = None
         self._reached = time.monotonic()
-        self.look_at = self._reached + lease_s / _LOOKS if lease_s and target else float("inf")
+        self.look_at = self._reached + self._every_s if lease_s and target else float("inf")
 
     def over(self, now: float) -> bool:
         """Looks, if it is time to; whether the proxy has been away for too long."""
         if now < self.look_at:
             return False
-        if self._connected():
-            self._reached = now
+        if self._sock is None:
+            self._dial()
+            self.look_at = now + min(_ANSWER_S, self._every_s)
+            return now - self._reached > self._lease_s
+        self._reached = now if self._connected() else self._reached
         self.close()
-        self._dial()
-        if self._connected():
-            self._reached = now
-        self.look_at = now + self._lease_s / _LOOKS
+        self.look_at = now + self._every_s
         return now - self._reached > self._lease_s
 
     def close(self) -> None:
