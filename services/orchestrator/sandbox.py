@@ -25,6 +25,8 @@ PhaseName = Literal["agent", "verify"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/agent"
+GIT_DATE = "2026-01-01T00:00:00Z"
+"""Of every commit, so that it has the same name in all rollouts of a group. What a task says in its own `env` holds instead."""
 SOLUTION = "solution"
 """Folder of the home folder that a task's solution is put into, for the one harness that gets it."""
 ETC = ("alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "mime.types",
@@ -148,6 +150,7 @@ class Sandbox:
         seen = self.seen(phase)
         return {
             "PATH": PATH, "HOME": seen.home, "USER": "agent", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0",
+            "GIT_AUTHOR_DATE": GIT_DATE, "GIT_COMMITTER_DATE": GIT_DATE,
             "TERM": "dumb", "TMPDIR": seen.tmp, "APP_DIR": seen.app, "LOGS_DIR": seen.logs, "TESTS_DIR": seen.tests,
         }  # fmt: skip
 

@@ -34,6 +34,8 @@ async def test_the_environment_is_minimal_and_fixed(bench: Bench, monkeypatch: p
         "LANG",
         "TZ",
         "PYTHONHASHSEED",
+        "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_DATE",
         "TERM",
         "TMPDIR",
         "APP_DIR",
@@ -43,6 +45,12 @@ async def test_the_environment_is_minimal_and_fixed(bench: Bench, monkeypatch: p
     }
     assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == ours
     assert "TZ=UTC\n" in bench.log("agent")
+
+
+async def test_the_same_commit_has_the_same_name_in_every_sandbox(plain_bench: Bench) -> None:
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
+    await plain_bench.run(f"git init -q . && {commit} && git log --format='%ad %cd' --date=unix")
+    assert plain_bench.log("agent").split()[-2:] == ["1767225600", "1767225600"]
 
 
 async def test_environment_is_copied_without_the_recipe_of_a_container(plain_bench: Bench) -> None:
