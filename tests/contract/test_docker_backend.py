@@ -77,7 +77,7 @@ async def test_more_processes_than_were_given_cannot_be_had(room: Room) -> None:
 
 async def test_there_is_no_network_and_nothing_of_the_tools_can_be_written(room: Room) -> None:
     script = f"ls /sys/class/net; touch /openforge/x /openforge-proxy/x; grep -E 'NoNewPrivs|CapBnd' /proc/self/status; {DONE}"
-    await room.start("s1", script)
+    await room.start("s1", f"exec 2>&1; {script}")  # the engine reads both outputs, in no order
     await room.until("s1", "ended")
     said = (await room.backend.logs("s1")).decode().splitlines()
     assert said[0] == "lo"
