@@ -12,13 +12,14 @@ from services.orchestrator.backends.port import Backend, Box
 from services.orchestrator.gateway import Sessions
 from services.orchestrator.harnesses import harness
 from services.orchestrator.jobs import Job
+from services.orchestrator.limits import Limits, family_of
 from services.orchestrator.plan import Attempt, packages_of, plan, resources_of
 from services.orchestrator.records import Asked, Records
 from services.orchestrator.site import Place
 from services.orchestrator.spec import longest, phase_of
 from shared.config import Config
 from shared.errors import QuotaError, SandboxAway, SandboxError, TaskError
-from shared.task import load_task
+from shared.task import Task, load_task
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +45,18 @@ class Asking:
         sessions: opens those of attempts.
         backend: has the sandboxes.
         place: how programs see them.
+        limits: of agents.
     """
 
-    def __init__(self, config: Config, records: Records, sessions: Sessions, backend: Backend, place: Place) -> None:
+    def __init__(
+        self, config: Config, records: Records, sessions: Sessions, backend: Backend, place: Place, limits: Limits
+    ) -> None:
         self._config = config
         self._records = records
         self._sessions = sessions
         self._backend = backend
         self._place = place
+        self._limits = limits
 
     async def prepare(self, job: Job) -> Attempt:
         """Reads the task and opens the session.
@@ -69,6 +74,7 @@ class Asking:
             start=start, task=task, harness=adapter, isolation=isolation, sandbox=sandbox,
             record=self._records.folder(job.rollout).resolve(),
             endpoint=await self._sessions.open(job.rollout, adapter.roles()), host_env=os.environ,
+            limit_s=self._limits.limit_s(start.harness, _family(task)),
         )  # fmt: skip
 
     async def ask(self, job: Job, attempt: Attempt) -> None:
@@ -79,7 +85,8 @@ class Asking:
             SandboxError: it cannot be had.
         """
         box = self._box(job, attempt)
-        asked = Asked(limit_s=phase_of(box.spec, "agent")["timeout_s"], deadline_s=box.deadline_s)
+        limit_s = phase_of(box.spec, "agent")["timeout_s"]
+        asked = Asked(family=_family(attempt.task), limit_s=limit_s, deadline_s=box.deadline_s)
         self._records.ask(job.rollout, asked)
         job.asked = asked
         await while_away(self._config.orchestrator.stages.schedule_s)(self._backend.start, box)
@@ -107,3 +114,7 @@ class Asking:
             network="public" if task.network == "public" else "none",
             deadline_s=longest(spec) + MARGIN_S,
         )  # fmt: skip
+
+
+def _family(task: Task) -> str:
+    return family_of(task.name, task.metadata)

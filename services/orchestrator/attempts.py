@@ -14,6 +14,7 @@ from services.orchestrator.backends.port import Backend
 from services.orchestrator.gateway import Sessions
 from services.orchestrator.jobs import Job, session_of
 from services.orchestrator.keeping import kept
+from services.orchestrator.limits import Limits
 from services.orchestrator.records import Records
 from services.orchestrator.spec import Status
 from services.orchestrator.stages import Course, limits_of
@@ -42,11 +43,13 @@ class Attempts:
         backend: has the sandboxes.
         watcher: tells of them.
         asking: asks for them.
+        limits: learn from how they end.
     """
 
     def __init__(
-        self, config: Config, bus: Bus, records: Records, sessions: Sessions, backend: Backend, watcher: Watcher, asking: Asking
-    ) -> None:
+        self, config: Config, bus: Bus, records: Records, sessions: Sessions, backend: Backend, watcher: Watcher,
+        asking: Asking, limits: Limits,
+    ) -> None:  # fmt: skip
         self._config = config
         self._bus = bus
         self._records = records
@@ -54,6 +57,7 @@ class Attempts:
         self._backend = backend
         self._watcher = watcher
         self._asking = asking
+        self._limits = limits
         self._errands: set[asyncio.Task[None]] = set()
 
     async def announce(self, job: Job) -> None:
@@ -71,6 +75,7 @@ class Attempts:
                 verdict = await self._run(job)
                 assert job.asked is not None, "an attempt with a verdict had a sandbox"
                 after, outcome = judged(job.rollout, verdict, job.asked.limit_s, _account(job))
+                self._limits.learn(job.asked.family, outcome)
             except ForgeError as e:
                 after, outcome = failed(job.rollout, _reason(job, e), _account(job), sealed=job.sealed)
             except Exception as e:  # a defect of ours ends this attempt, not the service

@@ -33,7 +33,7 @@ class Dispatcher:
     def __init__(self, config: OrchestratorConfig, attempts: Attempts) -> None:
         self.jobs: dict[str, Job] = {}
         self._attempts = attempts
-        self._queue = Queue(Caps(config.concurrency, task=config.task_concurrency))
+        self._queue = Queue(Caps(config.concurrency, config.task_concurrency))
         self._bucket = Bucket(config.starts_per_s)
         self._numbers = count()
         self._unsaid: asyncio.Queue[Job] = asyncio.Queue()

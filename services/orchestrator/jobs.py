@@ -19,7 +19,7 @@ class Job:
 
     Attributes:
         rollout: where it stands.
-        asked: limits of the current attempt's sandbox, once that is about to be asked for (or an earlier orchestrator did).
+        asked: what the current attempt's sandbox is asked for with, once that is about to happen (or an earlier one did it).
         made: the backend took that.
         announced: it was said on the bus that the current attempt waits.
         sealed: the current attempt's session was sealed.
@@ -64,7 +64,7 @@ class Job:
     def ticket(self) -> Ticket:
         """Its place in the queue."""
         start = self.rollout.start
-        return Ticket(-start.priority, self.number, start.rollout_id, start.run_id, self.rollout.task)
+        return Ticket(-start.priority, self.number, start.rollout_id, self.rollout.task)
 
 
 def session_of(rollout: Rollout) -> str:

@@ -47,6 +47,7 @@ class Attempt:
         record: folder in the run folder, for status and logs.
         endpoint: where its model calls go.
         host_env: variables that the task's `${NAME}` may refer to.
+        limit_s: wall-clock limit of an agent for which neither the command nor the task says one.
     """
 
     start: RolloutStart
@@ -57,6 +58,7 @@ class Attempt:
     record: Path
     endpoint: Endpoint
     host_env: Mapping[str, str]
+    limit_s: float
 
 
 def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
@@ -69,11 +71,6 @@ def _folders(task: Task) -> dict[str, Path]:
     tests = dict.fromkeys(folder for step in task.steps for folder in step.tests)
     found = {ENVIRONMENT: task.environment_dir} | {phase_name(TESTS, n): folder for n, folder in enumerate(tests)}
     return found | {phase_name(SOLUTION, n): step.solution for n, step in enumerate(task.steps)}
-
-
-def agent_limit(start: RolloutStart, step: Step, config: Config) -> float:
-    """Wall-clock limit of an agent in seconds: the command's, else the task's, else the configured one."""
-    return start.timeout_s or step.agent.timeout_sec or config.orchestrator.timeout_s
 
 
 def resources_of(task: Task, config: Config) -> Resources:
@@ -138,7 +135,7 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
         raise TaskError("solutions are not run in pods; use orchestrator.backend = 'docker' or 'local'")
     if launch.solution:
         _add_solution(phase, attempt, number, f"{sandbox.host('agent').home}/{SOLUTION}")
-    phase["timeout_s"] = agent_limit(attempt.start, step, config)
+    phase["timeout_s"] = attempt.start.timeout_s or step.agent.timeout_sec or attempt.limit_s
     phase["relay"] = relay_of(attempt)
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
     phase["storage_mb"] = resources_of(attempt.task, config).storage_mb or 0

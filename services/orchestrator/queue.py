@@ -1,13 +1,12 @@
 """Which of the rollouts that wait begins next. Pure: times are seconds of a clock that the caller reads.
 
-Higher priorities come first; of runs with the same priority the one that has the fewest rollouts running; within a run the one
-that was asked for first. What would exceed a cap waits, and what comes after it goes ahead. Every step costs about log(n).
+Higher priorities come first, then what was asked for first. What would exceed its task's cap waits, and what comes after it
+goes ahead. Every step costs about log(n).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -20,23 +19,20 @@ class Ticket:
         rank: the smaller comes first: its negated priority.
         number: in the order in which rollouts were asked for; one that tries again keeps its own.
         name: its rollout id.
-        run: that asked for it.
         task: its task.
     """
 
     rank: int
     number: int
     name: str
-    run: str = field(compare=False)
     task: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many may run at once: of all, of one run and of one task of a run; 0 for no limit."""
+    """How many may run at once: of all, and of one task (0 for no limit)."""
 
     all: int
-    run: int = 0
     task: int = 0
 
 
@@ -66,10 +62,9 @@ class Queue:
         self._caps = caps
         self._waiting: dict[str, Ticket] = {}
         self._running: dict[str, Ticket] = {}
-        self._of_run: Counter[str] = Counter()
-        self._of_task: Counter[tuple[str, str]] = Counter()
-        self._ready: defaultdict[str, list[Ticket]] = defaultdict(list)
-        self._held: defaultdict[tuple[str, str], list[Ticket]] = defaultdict(list)  # their task's cap is reached
+        self._of_task: Counter[str] = Counter()
+        self._ready: list[Ticket] = []
+        self._held: defaultdict[str, list[Ticket]] = defaultdict(list)  # their task's cap is reached
 
     def __len__(self) -> int:
         """How many wait."""
@@ -79,11 +74,11 @@ class Queue:
         """Lets a rollout wait; one that waits already stays where it is."""
         if ticket.name not in self._waiting:
             self._waiting[ticket.name] = ticket
-            heappush(self._ready[ticket.run], ticket)
+            heappush(self._ready, ticket)
 
     def drop(self, name: str) -> bool:
         """Lets a rollout wait no longer; False if it did not."""
-        ticket = self._waiting.pop(name, None)  # its place in the heaps is passed over
+        ticket = self._waiting.pop(name, None)  # its place in a heap is passed over
         if ticket:
             self._unhold(ticket)  # it may have been the one that was let go for a free place
         return ticket is not None
@@ -92,57 +87,44 @@ class Queue:
         """A rollout runs, whatever the caps say: an earlier orchestrator began it."""
         self._waiting.pop(ticket.name, None)
         self._running[ticket.name] = ticket
-        self._of_run[ticket.run] += 1
-        self._of_task[ticket.run, ticket.task] += 1
+        self._of_task[ticket.task] += 1
 
     def release(self, name: str) -> None:
         """A rollout does not run any more."""
         ticket = self._running.pop(name, None)
         if ticket is None:
             return
-        key = (ticket.run, ticket.task)
-        self._of_run[ticket.run] -= 1
-        self._of_task[key] -= 1
-        if not self._of_task[key]:
-            del self._of_task[key]
+        self._of_task[ticket.task] -= 1
+        if not self._of_task[ticket.task]:
+            del self._of_task[ticket.task]
         self._unhold(ticket)
 
     def next(self) -> Ticket | None:
         """The rollout that begins now, and counts as running from here on; None if none may."""
         if len(self._running) >= self._caps.all:
             return None
-        best = min(self._heads(), key=lambda head: (head.rank, self._of_run[head.run], head.number), default=None)
-        if best is not None:
-            heappop(self._ready[best.run])
-            self.occupy(best)
-        return best
-
-    def _heads(self) -> Iterator[Ticket]:
-        """The first of every run that could begin."""
-        for run in list(self._ready):
-            ready = self._ready[run]
-            while ready and not self._may_begin(ready[0]):
-                first = heappop(ready)
-                if self._waits(first):
-                    heappush(self._held[first.run, first.task], first)
-            if not ready:
-                del self._ready[run]
-            elif not self._caps.run or self._of_run[run] < self._caps.run:
-                yield ready[0]
+        while self._ready:
+            first = heappop(self._ready)
+            if self._may_begin(first):
+                self.occupy(first)
+                return first
+            if self._waits(first):
+                heappush(self._held[first.task], first)
+        return None
 
     def _unhold(self, gone: Ticket) -> None:
         """Lets one go ahead that the cap of that ticket's task held back."""
-        held = self._held.get((gone.run, gone.task))
+        held = self._held.get(gone.task)
         while held:
             if self._waits(first := heappop(held)):
-                heappush(self._ready[gone.run], first)
+                heappush(self._ready, first)
                 break
         if not held:
-            self._held.pop((gone.run, gone.task), None)
+            self._held.pop(gone.task, None)
 
     def _may_begin(self, ticket: Ticket) -> bool:
         cap = self._caps.task
-        return self._waits(ticket) and (not cap or self._of_task[ticket.run, ticket.task] < cap)
+        return self._waits(ticket) and (not cap or self._of_task[ticket.task] < cap)
 
     def _waits(self, ticket: Ticket) -> bool:
         return self._waiting.get(ticket.name) is ticket

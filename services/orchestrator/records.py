@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,13 +30,15 @@ LOG = "runner.log"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a sandbox that was asked for.
+    """What a sandbox was asked for with.
 
     Attributes:
+        family: of its task (see `limits.family_of`).
         limit_s: wall-clock limit of its agent in seconds.
         deadline_s: seconds after which all in it has ended.
     """
 
+    family: str
     limit_s: float
     deadline_s: float
 
@@ -52,7 +55,7 @@ class Found:
 
     Attributes:
         rollout: where it stands.
-        asked: limits of the sandbox that was asked for its current attempt; None before.
+        asked: what the sandbox of its current attempt was asked for with; None before.
         noted: number of the attempt in whose folder this stands: the current one, or the one before, which failed.
     """
 
@@ -93,6 +96,16 @@ class Records:
         except (OSError, msgspec.DecodeError):
             return None
         return message if isinstance(message, RolloutFinished | RolloutTimedOut | RolloutFailed) else None
+
+    def ended(self) -> list[tuple[Asked, Outcome]]:
+        """All attempts that had a sandbox and whose outcome was published, the earliest first."""
+        found = []
+        for file in self.root.glob(f"*/{ASKED}"):
+            outcome = self.outcome(file.parent.name)
+            with suppress(OSError, msgspec.DecodeError):  # `load` tells of what cannot be read
+                if outcome and (asked := _asked(file.parent)):
+                    found.append((asked, outcome))
+        return sorted(found, key=lambda pair: pair[1].at)
 
     def known(self, rollout_id: str) -> bool:
         """Whether a rollout was accepted before.

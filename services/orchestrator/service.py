@@ -12,6 +12,7 @@ from services.orchestrator.attempts import Attempts
 from services.orchestrator.dispatch import Dispatcher
 from services.orchestrator.gateway import Sessions
 from services.orchestrator.jobs import Job
+from services.orchestrator.limits import Limits
 from services.orchestrator.reconcile import Reconciler
 from services.orchestrator.records import Records, rollouts_folder
 from services.orchestrator.site import Site
@@ -51,8 +52,9 @@ class OrchestratorService:
         self._sessions = sessions
         self._records = Records(rollouts_folder(config))
         self._watcher = Watcher(site.backend)
-        asking = Asking(config, self._records, sessions, site.backend, site.place)
-        self._attempts = Attempts(config, bus, self._records, sessions, site.backend, self._watcher, asking)
+        self._limits = Limits(config.orchestrator)
+        asking = Asking(config, self._records, sessions, site.backend, site.place, self._limits)
+        self._attempts = Attempts(config, bus, self._records, sessions, site.backend, self._watcher, asking, self._limits)
         self._dispatcher = Dispatcher(config.orchestrator, self._attempts)
         jobs, keep = self._dispatcher.jobs, config.orchestrator.keep
         self._reconciler = Reconciler(site.backend, self._watcher, self._records, jobs, keep)
@@ -68,6 +70,9 @@ class OrchestratorService:
         """
         await self._backend.open()
         log.info("sandboxes are of the kind %s", self._backend.kind)
+        if self._config.orchestrator.timeout == "auto":
+            for asked, outcome in self._records.ended():
+                self._limits.learn(asked.family, outcome)
         for found in self._records.load(self._config.orchestrator.attempts):
             if not found.rollout.over:
                 self._dispatcher.add(Job(found.rollout, asked=found.asked, made=found.asked is not None))

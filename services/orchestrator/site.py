@@ -70,15 +70,15 @@ def docker_site(config: Config, depot: Leaves) -> Site:
     """
     from services.orchestrator.backends.docker.backend import docker_backend
 
-    return Site(docker_backend(config, depot), _contained(config))
+    return Site(docker_backend(config, depot), _contained(config.orchestrator.uid))
 
 
 def _kubernetes_site(config: Config, depot: Depot) -> Site:
     from services.orchestrator.backends.kubernetes.backend import kubernetes_backend
 
-    return Site(kubernetes_backend(config, depot.put), _contained(config))
+    return Site(kubernetes_backend(config, depot.put), _contained(config.orchestrator.kubernetes.uid))
 
 
-def _contained(config: Config) -> Place:
-    isolation = Isolation("container", True, config.orchestrator.uid)
+def _contained(uid: int) -> Place:
+    isolation = Isolation("container", True, uid)
     return lambda session: (isolation, Path("/"))

@@ -3,12 +3,12 @@
 from shared.config.model import Config, ServiceName
 from shared.config.resolve import Resolved, load_config, resolve
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
-from shared.config.sandboxes import DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
+from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.training import CollectorConfig, TrainerConfig, WarmStartConfig
 
 __all__ = [
-    "BusConfig", "CollectorConfig", "Config", "DockerConfig", "EngineConfig", "KubernetesConfig", "OrchestratorConfig",
-    "ProxyConfig", "Resolved", "ResourcesConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig",
-    "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "AutoConfig", "BusConfig", "CollectorConfig", "Config", "DockerConfig", "EngineConfig", "KubernetesConfig",
+    "OrchestratorConfig", "ProxyConfig", "Resolved", "ResourcesConfig", "RunConfig", "ServiceName", "StagesConfig",
+    "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

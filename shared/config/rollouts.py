@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
-from shared.config.sandboxes import DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
+from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 
 
 class ProxyConfig(Section, frozen=True, kw_only=True):
@@ -63,6 +63,8 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         task_concurrency: of one task at once; 0 for no limit of its own.
         starts_per_s: sandboxes that are asked for in a second; 0 for no limit.
         attempts: of one rollout, when the infrastructure fails it.
+        timeout: `fixed` limits agents to `timeout_s`; `auto` learns shorter limits from how long agents of the same harness and
+            family of tasks took.
         timeout_s: wall-clock limit of an agent when neither the rollout nor its task sets one.
         verifier_timeout_s: of the verifier when the task sets none.
         work_root: folder for the sandboxes; empty takes one under the system's temporary folder.
@@ -72,6 +74,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
             lets those tasks have it whose task.toml says `network_mode = "public"`.
         harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
+        auto: how limits are learned.
         stages: limits of what comes before the agent.
         resources: of one sandbox.
         docker, kubernetes: settings of those backends.
@@ -83,6 +86,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     task_concurrency: Whole = 0
     starts_per_s: NonNegative = 0.0
     attempts: Count = 3
+    timeout: Literal["fixed", "auto"] = "fixed"
     timeout_s: Positive = 600.0
     verifier_timeout_s: Positive = 60.0
     work_root: str = ""
@@ -91,6 +95,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     network: Literal["none", "task"] = "none"
     harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
+    auto: AutoConfig = AutoConfig()
     stages: StagesConfig = StagesConfig()
     resources: ResourcesConfig = ResourcesConfig()
     docker: DockerConfig = DockerConfig()

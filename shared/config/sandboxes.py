@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
 
@@ -24,6 +26,22 @@ class StagesConfig(Section, frozen=True, kw_only=True):
     boot_s: Positive = 60.0
     idle_s: NonNegative = 0.0
     lease_s: NonNegative = 600.0
+
+
+class AutoConfig(Section, frozen=True, kw_only=True):
+    """How the wall-clock limit of agents is learned, for each harness and family of tasks.
+
+    Attributes:
+        quantile: share of the agents that must have had time to end by themselves.
+        factor: by which the limit is above the time that they took.
+        sample: agents that must have ended before their times are gone by.
+        floor_s: the limit is never lower, in seconds; `orchestrator.timeout_s` is what it never exceeds.
+    """
+
+    quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.9
+    factor: Annotated[float, Meta(gt=1)] = 2.0
+    sample: Count = 20
+    floor_s: Positive = 60.0
 
 
 class ResourcesConfig(Section, frozen=True, kw_only=True):

@@ -131,7 +131,7 @@ class Starts:
         )  # fmt: skip
         place = self._top / "sandboxes" / record.name
         endpoint = Endpoint("http://127.0.0.1:9/run/k", "k")
-        return Attempt(start, load_task(task), _Speaker(self._pipe), self._isolation, place, record, endpoint, {})
+        return Attempt(start, load_task(task), _Speaker(self._pipe), self._isolation, place, record, endpoint, {}, 600.0)
 
 
 def measure(rounds: int) -> Figures:

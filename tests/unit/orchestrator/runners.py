@@ -128,6 +128,7 @@ class Bench:
             record,
             Endpoint(self.proxy, "k"),
             {},
+            600.0,
         )
         resources = ResourcesConfig(**self.resources)
         settings = OrchestratorConfig(verifier_timeout_s=verifier_timeout_s, resources=resources, network=self.network)

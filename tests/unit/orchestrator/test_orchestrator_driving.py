@@ -19,7 +19,7 @@ from services.orchestrator.service import OrchestratorService
 from services.orchestrator.site import Site
 from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
-from shared.config import Config, OrchestratorConfig, RunConfig, StagesConfig
+from shared.config import AutoConfig, Config, OrchestratorConfig, RunConfig, StagesConfig
 from shared.errors import ImageError, OutOfMemory
 from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutScheduled, RolloutStarted, RolloutTimedOut
 from shared.roles import RoleRule
@@ -28,6 +28,7 @@ from tests.unit.orchestrator.house import RUN, Ear, MakeTask, start, until
 
 GOOD = Play("echo hello > out.txt")
 CONTAINED = Isolation("container", True, 65534)
+LEARNED = {"timeout": "auto", "auto": AutoConfig(sample=3, floor_s=0.4)}
 QUICK = StagesConfig(schedule_s=0.2, pull_s=0.2, boot_s=0.2)
 
 
@@ -136,6 +137,49 @@ async def test_a_policy_timeout_is_verified_and_no_failure(stage: Theatre, make_
         outcome = await stage.ear.outcome()
     assert isinstance(outcome, RolloutTimedOut)
     assert (outcome.reason, outcome.reward, outcome.stage) == ("AgentTimeout", 1.0, "agent")
+
+
+async def test_a_hung_agent_is_ended_early_once_others_of_its_family_have_ended(stage: Theatre, make_task: MakeTask) -> None:
+    tasks = [make_task(f"count-{n}") for n in range(5)]
+    stage.plays["r3-a1"] = Play("echo hello > out.txt; sleep 600")
+    async with stage.orchestrator(**LEARNED):
+        for n in range(3):
+            await stage.ask(tasks[n], f"r{n}")
+            assert isinstance(await stage.ear.outcome(f"r{n}"), RolloutFinished)
+        await stage.ask(tasks[3], "r3")
+        hung = await stage.ear.outcome("r3")
+        stage.plays["r4-a1"] = Play("sleep 600")
+        await stage.ask(tasks[4], "r4")
+        later = await stage.ear.outcome("r4")
+    assert isinstance(hung, RolloutTimedOut)
+    assert (hung.reason, hung.limit_s, hung.reward) == ("AgentTimeout", 0.4, 1.0)
+    assert later.limit_s >= 0.8  # the first one that was ended made the limit longer: it could have been too short
+
+
+async def test_what_was_learned_of_agents_survives_the_orchestrator(stage: Theatre, make_task: MakeTask) -> None:
+    tasks = [make_task(f"count-{n}") for n in range(4)]
+    async with stage.orchestrator(**LEARNED):
+        for n in range(3):
+            await stage.ask(tasks[n], f"r{n}")
+            await stage.ear.outcome(f"r{n}")
+    stage.plays["r3-a1"] = Play("sleep 600")
+    async with stage.orchestrator(**LEARNED):
+        await stage.ask(tasks[3], "r3")
+        assert (await stage.ear.outcome("r3")).limit_s == 0.4
+
+
+@pytest.mark.parametrize(("said", "limit_s"), [({"timeout_s": 0.6}, 0.6), ({}, 0.7)], ids=["command", "task"])
+async def test_a_limit_that_was_said_holds_whatever_was_learned(
+    stage: Theatre, make_task: MakeTask, said: dict[str, Any], limit_s: float
+) -> None:
+    tasks = [make_task(f"count-{n}", toml="[agent]\ntimeout_sec = 0.7\n") for n in range(4)]
+    stage.plays["r3-a1"] = Play("sleep 600")
+    async with stage.orchestrator(**LEARNED):
+        for n in range(3):
+            await stage.ask(tasks[n], f"r{n}")
+            await stage.ear.outcome(f"r{n}")
+        await stage.ask(tasks[3], "r3", **said)
+        assert (await stage.ear.outcome("r3")).limit_s == limit_s
 
 
 async def test_a_cancelled_sandbox_is_reached_within_two_seconds(stage: Theatre, make_task: MakeTask) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 from services.orchestrator.queue import Bucket, Caps, Queue, Ticket
 
 
-def ticket(number: int, run: str = "run", task: str = "", priority: int = 0) -> Ticket:
-    return Ticket(-priority, number, f"r{number}", run, task or f"t{number}")
+def ticket(number: int, task: str = "", priority: int = 0) -> Ticket:
+    return Ticket(-priority, number, f"r{number}", task or f"t{number}")
 
 
 def drain(queue: Queue) -> list[str]:
@@ -32,26 +31,16 @@ def test_who_was_asked_for_first_begins_first_and_the_rest_waits() -> None:
 
 def test_a_higher_priority_goes_ahead() -> None:
     queue = Queue(Caps(3))
-    for t in (ticket(1), ticket(2, priority=5), ticket(3, priority=-1), ticket(4, "other", priority=5)):
+    for t in (ticket(1), ticket(2, priority=5), ticket(3, priority=-1), ticket(4, priority=5)):
         queue.add(t)
-    assert set(drain(queue)[:2]) == {"r2", "r4"}
-
-
-def test_runs_of_one_priority_share_the_places_evenly() -> None:
-    queue = Queue(Caps(6))
-    for number in range(100):
-        queue.add(ticket(number, "greedy"))
-    for number in range(100, 110):
-        queue.add(ticket(number, "small"))
-    began = [queue.next() for _ in range(6)]
-    assert Counter(t.run for t in began if t) == {"greedy": 3, "small": 3}
+    assert drain(queue) == ["r2", "r4", "r1"]
 
 
 def test_what_a_cap_holds_back_lets_others_pass() -> None:
-    queue = Queue(Caps(10, run=3, task=1))
+    queue = Queue(Caps(3, task=1))
     for number, task in enumerate(["a", "a", "b", "c", "d"]):
         queue.add(ticket(number, task=task))
-    assert drain(queue) == ["r0", "r2", "r3"]  # r1 waits for its task, r4 for its run
+    assert drain(queue) == ["r0", "r2", "r3"]  # r1 waits for its task, r4 for a place
     queue.release("r0")
     assert drain(queue) == ["r1"]
 
@@ -101,16 +90,15 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(1, 5), st.integers(0, 3), st.integers(0, 2))
-def test_caps_hold_and_nobody_who_may_begin_is_left_waiting(steps: list[tuple[str, int]], n: int, run: int, task: int) -> None:
-    queue, waiting = Queue(Caps(n, run, task)), dict[str, Ticket]()
+@given(steps, st.integers(1, 5), st.integers(0, 2))
+def test_caps_hold_and_nobody_who_may_begin_is_left_waiting(steps: list[tuple[str, int]], n: int, task: int) -> None:
+    queue, waiting = Queue(Caps(n, task)), dict[str, Ticket]()
     running: dict[str, Ticket] = {}
-    tickets = [ticket(i, f"run{i % 2}", f"t{i % 3}", priority=i % 2) for i in range(31)]
+    tickets = [ticket(i, f"t{i % 3}", priority=i % 2) for i in range(31)]
 
     def may(t: Ticket) -> bool:
-        of_run = sum(o.run == t.run for o in running.values())
-        of_task = sum((o.run, o.task) == (t.run, t.task) for o in running.values())
-        return len(running) < n and (not run or of_run < run) and (not task or of_task < task)
+        of_task = sum(o.task == t.task for o in running.values())
+        return len(running) < n and (not task or of_task < task)
 
     for what, i in [*steps, *[("next", 0)] * 40]:
         t = tickets[i]
@@ -127,9 +115,7 @@ def test_caps_hold_and_nobody_who_may_begin_is_left_waiting(steps: list[tuple[st
             got = queue.next()
             assert (got is not None) == bool(free)
             if got:
-                assert got in free
-                assert got.rank == min(o.rank for o in free)
-                assert got.number == min(o.number for o in free if (o.run, o.rank) == (got.run, got.rank))
+                assert got == min(free)
                 running[got.name] = waiting.pop(got.name)
         assert len(queue) == len(waiting)
 

@@ -14,7 +14,7 @@ from shared.errors import SandboxError
 from shared.events import RolloutStart
 
 ATTEMPTS = 3
-ASKED = Asked(limit_s=60.0, deadline_s=180.0)
+ASKED = Asked(family="task", limit_s=60.0, deadline_s=180.0)
 
 
 def rollout(number: int) -> Rollout:

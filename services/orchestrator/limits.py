@@ -1,0 +1,82 @@
+"""How long an agent may run, learned from how long those of the same harness and family of tasks took. Pure.
+
+An agent that was cut short would have taken longer, and nobody knows how much: the estimate of Kaplan and Meier counts it as
+still at work until then. Where so many were cut short that it cannot tell, the longest seen stands for what is asked, and
+`factor` lets the next ones run longer than that: a limit that was learned too low rises again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from services.orchestrator.state import Outcome
+from shared.config import OrchestratorConfig
+from shared.events import RolloutFailed, RolloutFinished
+
+LATEST = 200
+"""Agents of a kind that are remembered."""
+KINDS = 1000
+"""Kinds that are remembered; the one that nothing was heard of for the longest time is forgotten first."""
+
+_EXACT = 1e-9
+_LAST_NUMBER = re.compile(r"[-_.]?\d+(?=\D*$)")
+
+
+class Took(NamedTuple):
+    """Seconds that an agent took, and whether it ended by itself then."""
+
+    seconds: float
+    ended: bool
+
+
+def family_of(name: str, metadata: Mapping[str, Any]) -> str:
+    """What a task is one of: the text `metadata.family`, else its name without the last number in it."""
+    said = metadata.get("family")
+    return said if isinstance(said, str) and said else _LAST_NUMBER.sub("", name)
+
+
+def seconds_of(share: float, sample: Collection[Took]) -> float:
+    """Seconds after which `share` of the agents have ended by themselves; if nobody can tell, the longest of the sample."""
+    left = 1.0
+    ordered = sorted(sample, key=lambda took: (took.seconds, not took.ended))
+    for number, took in enumerate(ordered):
+        if took.ended:
+            left *= 1 - 1 / (len(ordered) - number)
+        if left <= 1 - share + _EXACT:
+            return took.seconds
+    return ordered[-1].seconds
+
+
+class Limits:
+    """Wall-clock limits of agents for which neither the command nor the task says one.
+
+    Args:
+        config: the limit, or how it is learned.
+    """
+
+    def __init__(self, config: OrchestratorConfig) -> None:
+        self._most, self._learned = config.timeout_s, config.auto if config.timeout == "auto" else None
+        self._samples: defaultdict[tuple[str, str], deque[Took]] = defaultdict(partial(deque, maxlen=LATEST))
+
+    def learn(self, family: str, outcome: Outcome) -> None:
+        """An attempt at a task of that family has ended. One that failed says nothing about its agent."""
+        if isinstance(outcome, RolloutFailed):
+            return
+        kind = (outcome.harness, family)
+        sample = self._samples.pop(kind, None)
+        if sample is not None:
+            self._samples[kind] = sample  # the last one from here on
+        elif len(self._samples) == KINDS:
+            del self._samples[next(iter(self._samples))]
+        self._samples[kind].append(Took(outcome.agent_s, isinstance(outcome, RolloutFinished)))
+
+    def limit_s(self, harness: str, family: str) -> float:
+        """Seconds for an agent that begins now."""
+        sample, how = self._samples.get((harness, family), ()), self._learned
+        if how is None or len(sample) < how.sample:
+            return self._most
+        return min(self._most, max(how.floor_s, how.factor * seconds_of(how.quantile, sample)))
