@@ -1,8 +1,8 @@
 """How long an agent may run, learned from how long those of the same harness and family of tasks took. Pure.
 
-An agent that was cut short would have taken longer, and nobody knows how much: the estimate of Kaplan and Meier counts it as
-still at work until then. Where so many were cut short that it cannot tell, the longest seen stands for what is asked, and
-`factor` lets the next ones run longer than that: a limit that was learned too low rises again.
+An agent that was cut short would have taken longer, and nobody knows how much: it counts as longer than all that ended by
+themselves. Where so many were cut short that nothing can be told, the longest time seen stands for what is asked, and `factor`
+lets the next ones run longer than that: a limit that was learned too low rises again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 from services.orchestrator.state import Outcome
@@ -41,14 +42,9 @@ def family_of(name: str, metadata: Mapping[str, Any]) -> str:
 
 def seconds_of(share: float, sample: Collection[Took]) -> float:
     """Seconds after which `share` of the agents have ended by themselves; if nobody can tell, the longest of the sample."""
-    left = 1.0
-    ordered = sorted(sample, key=lambda took: (took.seconds, not took.ended))
-    for number, took in enumerate(ordered):
-        if took.ended:
-            left *= 1 - 1 / (len(ordered) - number)
-        if left <= 1 - share + _EXACT:
-            return took.seconds
-    return ordered[-1].seconds
+    ended = sorted(took.seconds for took in sample if took.ended)
+    place = ceil(share * len(sample) - _EXACT)
+    return ended[place - 1] if place <= len(ended) else max(took.seconds for took in sample)
 
 
 class Limits:

@@ -6,22 +6,23 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from services.orchestrator.backends.port import OUTPUT_BYTES, Ran
+from services.orchestrator.backends.spawner import ROOT
 from services.orchestrator.sandbox import Isolation
 from shared.errors import SandboxError
 
-_NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
+_ENTER = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.backends.enter import main; main()"
 _IN = 'cd "$1" && shift && exec "$@"'
 CHUNK = 65536
 
 
 def entering(pid: int | None, isolation: Isolation, workdir: str, argv: Sequence[str]) -> list[str]:
     """The command line that runs `argv` beside the process `pid`; without one, in the sandbox that is no namespace."""
-    user = [] if isolation.root else ["--user", "--preserve-credentials"]
-    enter = ["nsenter", "--target", str(pid), *user, *_NAMESPACES, "--"] if pid else []
+    enter = [sys.executable, "-I", "-S", "-c", _ENTER, ROOT, str(pid)] if pid else []
     return [*enter, *isolation.drop, "/bin/sh", "-c", _IN, "sh", workdir, *argv]
 
 

@@ -63,6 +63,16 @@ def own_network() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
+def setns(file: int) -> None:
+    """Puts this process (its children, if it is a pid namespace) into the namespace that an open file stands for.
+
+    Raises:
+        OSError: the kernel does not allow that.
+    """
+    if _libc.setns(file, 0):
+        raise _error("a namespace could not be joined")
+
+
 def _error(what: str) -> OSError:
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")

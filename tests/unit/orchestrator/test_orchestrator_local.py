@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import uvloop
 
+from services.orchestrator.sandbox import PATH
 from tests.unit.orchestrator.house import until
-from tests.unit.orchestrator.runners import Bench, ended, processes_with
+from tests.unit.orchestrator.runners import OTHER_UID, Bench, ended, processes_with
+
+WHO = "id -u; grep CapPrm /proc/self/status; for n in user mnt net pid uts ipc; do readlink /proc/self/ns/$n; done"
 
 
 async def running(bench: Bench) -> int:
@@ -66,16 +70,38 @@ async def test_no_zombie_is_left(plain_bench: Bench) -> None:
 
 async def test_a_command_runs_where_the_agent_runs_and_as_the_same_user(bench: Bench) -> None:
     backend = await bench.backend()
-    await backend.start(bench.box("id -u > who; touch ready; exec sleep 600"))
+    await backend.start(bench.box(f"({WHO}) > who; touch ready; exec sleep 600"))
     await until(lambda: bench.inside("app/ready").exists(), "the agent to run")
-    ran = await backend.run("r1-a1", ["/bin/sh", "-c", "id -u; cat who; pwd; ls /logs 2>/dev/null"], 10)
-    mine, agents, folder, *logs = ran.output.decode().split()
-    assert mine == agents
+    ran = await backend.run("r1-a1", ["/bin/sh", "-c", f"{WHO}; echo; cat who; echo; pwd; ls /logs 2>/dev/null"], 10)
+    mine, agents, seen = ran.output.decode().split("\n\n")
+    assert mine == agents.strip()
+    folder, *logs = seen.split()
     assert (folder, logs) == (
         ("/app", ["agent", "artifacts"]) if bench.isolation.kind == "bubblewrap" else (str(bench.inside("app")), [])
     )
     await backend.remove("r1-a1")
     await backend.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_commands_and_copies_reach_the_sandboxes_of_somebody_who_is_not_root(bubblewrap_bench: Bench) -> None:
+    """Runs tests of this folder and of the contract as another user: without root a sandbox has user namespaces."""
+    become, project = bubblewrap_bench.isolation.drop, Path(__file__).parents[3]
+    if not become:
+        pytest.skip("without root, these tests run as somebody already")
+    base = bubblewrap_bench.open_folder / "theirs"
+    base.mkdir()
+    os.chown(base, OTHER_UID, OTHER_UID)
+    name = test_a_command_runs_where_the_agent_runs_and_as_the_same_user.__name__
+    argv = [*become, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={base}/t",
+            "-k", "bubblewrap or (local and copied)",
+            f"{__file__}::{name}", "tests/contract/test_backend_contract.py"]  # fmt: skip
+    env = {"PATH": PATH, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(argv, env=env, cwd=project, capture_output=True, text=True, check=False)
+    if "Permission denied" in done.stderr or "No module named" in done.stderr:
+        pytest.skip("another user may not read this Python, or this project")
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_works_under_uvloop(plain_bench: Bench) -> None:
