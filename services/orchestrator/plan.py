@@ -19,7 +19,7 @@ from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.errors import TaskError
 from shared.events import RolloutStart
-from shared.task import Step, Task, expand, refuse
+from shared.task import Task, expand, refuse
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
