@@ -93,12 +93,13 @@ class DockerBackend:
 
     async def present(self) -> list[Seen]:
         """See `Backend.present`."""
+        coming = {name: self._coming(name) for name in self._making}  # now: one may be made while the engine lists the others
         seen = {}
         for name, state in (await self._view.states()).items():
             if state == "created" and name not in self._making:
                 await self._boot_left(name)
             seen[name] = in_stage(name, state, self._view.where) or await self._view.seen(name)
-        return list(({name: self._coming(name) for name in self._making} | seen | self._failed).values())
+        return list((coming | seen | self._failed).values())
 
     async def watch(self) -> AsyncIterator[Seen]:
         """See `Backend.watch`."""
