@@ -17,7 +17,9 @@ unpack() {
   work=$(mktemp -d "$target.XXXX")
   own_apt "$work" update
   own_apt "$work" -o "Dir::State::status=$status" --no-install-recommends --download-only install "$@" >/dev/null
-  for deb in "$work"/archives/*.deb; do dpkg-deb -x "$deb" "$target"; done
+  for deb in "$work"/archives/*.deb; do
+    [ ! -e "$deb" ] || dpkg-deb -x "$deb" "$target" # there is none where all of it is installed
+  done
   rm -r "$work"
 }
 

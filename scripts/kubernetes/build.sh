@@ -17,7 +17,9 @@ build() {
   for tool in apt-get dpkg-deb "$PYTHON"; do command -v "$tool" >/dev/null || die "building needs $tool"; done
   [ -e /etc/apt/sources.list.d/debian.sources ] || die "building needs Debian 12, with /etc/apt/sources.list.d/debian.sources"
   mkdir -p "$BIN" "$work"
+  rm -f "$work/fetched"
   fetch_parts "$work"
+  touch "$work/fetched"
   compile "$work"
   echo "$recipe" >"$CACHE/built"
   rm -rf "$work"
