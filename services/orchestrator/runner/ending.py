@@ -24,7 +24,7 @@ def descendants() -> list[int]:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
+        except OSError:  # it has ended, or is hidden from this user
             continue
         children.setdefault(int(fields[1]), []).append(pid)
     found = [os.getpid()]

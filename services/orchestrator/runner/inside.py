@@ -104,10 +104,8 @@ def tell(status: Status) -> None:
         return
     data = encode(status)
     if path := os.environ.get(STATUS_VAR):
-        if os.path.islink(path):  # left by an agent, to have something else written
-            os.unlink(path)
-        elif os.path.isdir(path):
-            empty(path)
+        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isfile(path)):
+            empty(path)  # left by an agent: to have something else written, or to have this wait for a reader
             os.rmdir(path)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644), "wb") as file:
             file.write(data)

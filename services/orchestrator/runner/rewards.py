@@ -18,5 +18,5 @@ def read(collected: dict[str, str]) -> dict[str, float] | None:
             found = json.loads(collected["reward.json"])
             return {str(name): float(value) for name, value in found.items()} if isinstance(found, dict) else None
         return {"reward": float(collected["reward.txt"])}
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None

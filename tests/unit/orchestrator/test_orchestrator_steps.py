@@ -32,8 +32,12 @@ def test_every_reward_that_is_named_has_to_be_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "left", [{}, {"reward.txt": "good"}, {"reward.json": "[1]"}, {"reward.json": "{"}, {"reward.json": '{"a": []}'}]
-)
+    "left",
+    [
+        {}, {"reward.txt": "good"}, {"reward.json": "[1]"}, {"reward.json": "{"}, {"reward.json": '{"a": []}'},
+        {"reward.json": '{"reward": 1%s}' % ("0" * 400)}, {"reward.json": "[" * 1200},
+    ],
+)  # fmt: skip
 def test_without_a_reward_nothing_follows(left: dict[str, str]) -> None:
     assert read(left) is None
     assert not reached(left, {})
