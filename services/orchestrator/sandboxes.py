@@ -10,7 +10,8 @@ from pathlib import Path
 from services.orchestrator.sandbox import Isolation, copy_etc
 from shared.errors import SandboxError
 
-_ETC = "etc"
+_ETC = ".etc"
+"""No session's name begins with a dot."""
 
 
 class Sandboxes:

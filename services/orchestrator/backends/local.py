@@ -19,7 +19,7 @@ import msgspec
 
 from services.orchestrator.backends.commands import entering, run, stream, tail
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
-from services.orchestrator.backends.processes import KILL_S, Process, kill_tree, locked, open_process, sandboxed, send
+from services.orchestrator.backends.processes import KILL_S, Process, held, kill_tree, locked, open_process, sandboxed, send
 from services.orchestrator.backends.spawner import Spawner
 from services.orchestrator.backends.tars import pack, unpack
 from services.orchestrator.isolation import resolve_isolation
@@ -116,10 +116,8 @@ class LocalBackend:
             if adopting := self._adopting.get(name):
                 await adopting
             if runner := self._runners.get(name):
-                await asyncio.to_thread(kill_tree, runner)
-            async with asyncio.timeout(KILL_S):
-                while self._lives(name):  # noqa: ASYNC110 - it lies outside of this process
-                    await asyncio.sleep(POLL_S)
+                await asyncio.to_thread(kill_tree, held(runner))
+            await self._gone(name)
         await asyncio.to_thread(self._sandboxes.remove, name)
 
     async def logs(self, name: str) -> bytes:
@@ -164,6 +162,14 @@ class LocalBackend:
             self._sandboxes.close()
         for name in list(self._runners):
             self._forget(name)
+
+    async def _gone(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(KILL_S):
+                while self._lives(name):  # noqa: ASYNC110 - it lies outside of this process
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise SandboxError(f"the runner of {name} was killed, but is not gone after {KILL_S:g} s") from None
 
     def _spawn(self, folder: Path) -> Process:
         log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -212,7 +218,7 @@ class LocalBackend:
 
     def _kill(self, name: str, runner: Process) -> None:
         if self._runners.get(name) is runner:
-            asyncio.get_running_loop().run_in_executor(None, kill_tree, runner)
+            asyncio.get_running_loop().run_in_executor(None, kill_tree, held(runner))
 
     def _ended(self, name: str) -> None:
         self._forget(name)

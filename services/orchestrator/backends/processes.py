@@ -32,24 +32,37 @@ def open_process(pid: int) -> Process | None:
         return None
 
 
-def send(process: Process, number: signal.Signals) -> None:
-    """Sends a signal; to one that is gone, nothing."""
-    with contextlib.suppress(ProcessLookupError):
+def send(process: Process, number: signal.Signals) -> bool:
+    """Sends a signal; false if the process is gone."""
+    try:
         signal.pidfd_send_signal(process.fd, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def held(process: Process) -> Process:
+    """The same process by a file of its own, for who comes to it later: the first one is closed when the process ends, and its
+    number may then be another process's."""
+    return Process(process.pid, os.dup(process.fd))
 
 
 def kill_tree(process: Process) -> None:
-    """Kills a process and all below it. Blocks for `KILL_S` seconds at most.
+    """Kills a process and all below it, and closes its file. Blocks for `KILL_S` seconds at most.
 
-    It is held first: it adopts what its children leave behind, and could start something new."""
-    send(process, signal.SIGSTOP)
-    until = time.monotonic() + KILL_S
-    while (living := _below(process.pid)) and time.monotonic() < until:
-        for below in living:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                below.kill()
-        time.sleep(0.01)
-    send(process, signal.SIGKILL)
+    It is stopped first: it adopts what its children leave behind, and could start something new."""
+    try:
+        if not send(process, signal.SIGSTOP):
+            return
+        until = time.monotonic() + KILL_S
+        while (living := _below(process.pid)) and time.monotonic() < until:
+            for below in living:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    below.kill()
+            time.sleep(0.01)
+        send(process, signal.SIGKILL)
+    finally:
+        os.close(process.fd)
 
 
 def locked(path: Path) -> bool:

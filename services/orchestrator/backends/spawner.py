@@ -51,8 +51,13 @@ class Spawner:
     def _ask(self, spec: Path, log: int) -> int:
         if self._socket is None:
             self._socket = self._start()
-        socket.send_fds(self._socket, [os.fsencode(spec)], [log])
-        answer = self._socket.recv(64)
+        try:
+            socket.send_fds(self._socket, [os.fsencode(spec)], [log])
+            answer = self._socket.recv(64)
+        except TimeoutError:  # its late answer must not be taken for that to the next request
+            os.kill(self._pid, signal.SIGKILL)
+            self.close()
+            raise
         if not answer:
             raise EOFError
         return int(answer)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from services.orchestrator.backends import local
+from services.orchestrator.backends.processes import Process, held, kill_tree
+from services.orchestrator.backends.spawner import Spawner
 from services.orchestrator.sandbox import PATH
+from shared.errors import SandboxError
 from tests.unit.orchestrator.house import until
 from tests.unit.orchestrator.runners import OTHER_UID, Bench, ended, processes_with
 
@@ -58,6 +64,60 @@ async def test_a_runner_that_hangs_is_killed_with_all_below_it_after_the_grace(p
     async with asyncio.timeout(5):
         assert "died in phase 'agent'" in str((await ended(backend)).error)
     assert processes_with("sleep\x00615") == []
+    await backend.close()
+
+
+async def test_a_runner_that_cannot_be_killed_is_a_sandbox_error(plain_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "KILL_S", 0.1)
+    monkeypatch.setattr(local, "kill_tree", lambda process: os.close(process.fd))
+    backend = await plain_bench.backend()
+    await backend.start(plain_bench.box("exec sleep 600"))
+    pid = await running(plain_bench)
+    with pytest.raises(SandboxError, match="is not gone"):
+        await backend.remove("r1-a1")
+    os.kill(pid, 9)
+    await ended(backend)
+    await backend.close()
+
+
+def test_who_is_to_be_killed_later_is_not_mistaken_for_the_next_one() -> None:
+    first, second = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
+    one = Process(first.pid, os.pidfd_open(first.pid))
+    later = held(one)
+    first.kill()
+    first.wait()
+    os.close(one.fd)  # as whoever watches it does
+    other = os.pidfd_open(second.pid)
+    assert other == one.fd
+    kill_tree(later)
+    assert second.poll() is None
+    second.kill()
+    second.wait()
+    os.close(other)
+
+
+def test_the_late_answer_of_a_runner_server_is_not_taken_for_that_to_the_next_request(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(0.05)
+    slow = subprocess.Popen(["sleep", "600"])
+    spawner = Spawner()
+    spawner._socket, spawner._pid = ours, slow.pid
+    with (tmp_path / "log").open("wb") as log:
+        with pytest.raises(TimeoutError):
+            spawner.spawn(tmp_path / "one.json", log.fileno())
+        with suppress(OSError):
+            theirs.send(b"1\n")
+        (tmp_path / "two.json").write_text("{}")
+        pid = spawner.spawn(tmp_path / "two.json", log.fileno())
+    assert pid > 1
+    spawner.close()
+    theirs.close()
+
+
+async def test_sessions_of_any_name_are_found_again(plain_bench: Bench) -> None:
+    backend = await plain_bench.backend()
+    (plain_bench.sandboxes / "etc-hosts-a1").mkdir()
+    assert [seen.name for seen in await backend.present()] == ["etc-hosts-a1"]
     await backend.close()
 
 
