@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from pathlib import Path
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 MARGIN_S = 60.0
 """On top of the limits of agent and verifier: for their preparation, and to end what they started."""
 _PRINTED = "sandbox.log"
+_LOGS_S = 20.0
+"""How long it may take to get hold of that; the node of a sandbox that was lost does not answer."""
 
 
 def while_away(patience_s: float) -> AsyncRetrying:
@@ -98,9 +101,11 @@ class Asking:
         if (folder / "agent.log").exists():
             return
         try:
-            (folder / _PRINTED).write_bytes(await self._backend.logs(job.session))
-        except (SandboxError, OSError) as e:
-            log.warning("what the sandbox of %s printed could not be kept: %s", job.session, e)
+            async with asyncio.timeout(_LOGS_S):
+                if printed := await self._backend.logs(job.session):
+                    (folder / _PRINTED).write_bytes(printed)
+        except (SandboxError, OSError) as e:  # TimeoutError among them
+            log.warning("what the sandbox of %s printed could not be kept: %s", job.session, str(e) or type(e).__name__)
 
     def _box(self, job: Job, attempt: Attempt) -> Box:
         start, task, spec = job.rollout.start, attempt.task, plan(attempt, self._config)

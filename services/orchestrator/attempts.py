@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import TypeVar
 
 from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, wait_exponential
 
@@ -28,6 +29,7 @@ from shared.log import log_context
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 GRACE_S = 5.0
 """How long a sandbox whose end was asked for may take before it is killed; its runner kills the agent before that."""
 
@@ -107,13 +109,14 @@ class Attempts:
 
     async def _conclude(self, job: Job, after: Rollout, outcome: Outcome) -> None:
         before, job.rollout = job.rollout, after  # now: an answer may come while the outcome is being said
-        had_sandbox = job.asked is not None
+        had_sandbox, job.ended = job.asked is not None, session_of(before)
         job.forget_attempt()
         if not after.over:
             self._records.accept(after)
         await self._say(outcome)
         if self._note(before, outcome) and had_sandbox:
             await self._clear_away(session_of(before), outcome)
+        job.ended = ""
 
     def _note(self, rollout: Rollout, outcome: Outcome) -> bool:
         try:
@@ -157,10 +160,15 @@ class Attempts:
             if attempt:
                 await self._asking.ask(job, attempt)
             job.status = await self._follow(job)
-            await self._asking.keep_logs(job)
-            return job.status
         except ForgeError as e:
-            return e
+            return await self._with_logs(job, e)
+        return await self._with_logs(job, job.status)
+
+    async def _with_logs(self, job: Job, ended: T) -> T:
+        """What a sandbox printed is kept however it ended: of one that failed it is all there is to go by."""
+        if job.made:
+            await self._asking.keep_logs(job)
+        return ended
 
     async def _follow(self, job: Job) -> Status:
         """Waits until the sandbox ended.

@@ -39,6 +39,7 @@ class Dispatcher:
         self._unsaid: asyncio.Queue[Job] = asyncio.Queue()
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._next = ""  # has its place already, and waits for the rate
 
     def start(self) -> None:
         """Begins to work."""
@@ -75,8 +76,10 @@ class Dispatcher:
     async def _dispatch(self) -> None:
         while True:
             while ticket := self._queue.next():
+                self._next = ticket.name
                 await self._pace()
                 self._begin(self.jobs[ticket.name])
+                self._next = ""
             await self._news.wait()
             self._news.clear()
 
@@ -89,10 +92,12 @@ class Dispatcher:
         while True:
             await asyncio.sleep(0)  # thousands may stand here: those that run come first
             job = await self._unsaid.get()
-            if job.cancelled and job.task is None:
+            if job.task or job.id == self._next:
+                continue  # its attempt says the rest
+            if job.cancelled:
                 await self._attempts.close(job, Cancelled("cancelled before it began"))
                 self._over(job)
-            elif job.task is None and not job.announced:
+            elif not job.announced:
                 await self._attempts.announce(job)
 
     def _wait(self, job: Job) -> None:

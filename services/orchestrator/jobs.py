@@ -30,6 +30,7 @@ class Job:
         course: of its sandbox.
         status: its runner's last one.
         task: works on the current attempt.
+        ended: session of the attempt whose outcome is being said; its sandbox is needed until then.
     """
 
     rollout: Rollout
@@ -44,6 +45,7 @@ class Job:
     course: Course | None = None
     status: Status | None = None
     task: asyncio.Task[None] | None = None
+    ended: str = ""
 
     def forget_attempt(self) -> None:
         """The current attempt has its outcome; the next one starts from nothing."""

@@ -39,7 +39,10 @@ class Reconciler:
     async def forever(self) -> None:
         """At once, and then every minute."""
         while True:
-            await self.once()
+            try:
+                await self.once()
+            except Exception:  # a defect of ours must not end this for the rest of the run
+                log.exception("sandboxes could not be compared with those that there should be")
             await asyncio.sleep(EVERY_S)
 
     async def once(self) -> None:
@@ -50,11 +53,12 @@ class Reconciler:
         except SandboxError as e:
             log.warning("sandboxes cannot be listed at the moment, so none is cleared away: %s", e)
             return
-        wanted = {job.session: job for job in self._jobs.values()}
+        running = {job.session for job in self._jobs.values() if job.made}
+        wanted = {name for job in self._jobs.values() for name in (job.session, job.ended)}
         for name in expected - present:
-            if name in wanted:
+            if name in running:
                 self._watcher.tell(Seen(name, "ended", error=SandboxError("the sandbox vanished: somebody removed it")))
-        for name in present - set(wanted):
+        for name in present - wanted:
             await self._clear_away(name)
 
     async def clear(self) -> None:

@@ -70,4 +70,6 @@ class Watcher:
                     self.tell(seen)
             except SandboxError as e:
                 log.warning("sandboxes cannot be watched at the moment: %s", e)
+            except Exception:  # a defect of ours must not make all rollouts wait for news that never come
+                log.exception("sandboxes cannot be watched at the moment")
             await asyncio.sleep(AGAIN_S)

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from services.orchestrator.backends.port import Box, Stage
+from services.orchestrator import reconcile, watching
+from services.orchestrator.backends.port import Box, Seen, Stage
+from services.orchestrator.dispatch import Dispatcher
 from services.orchestrator.gateway import Endpoint
+from services.orchestrator.jobs import Job
 from services.orchestrator.sandbox import Isolation
 from services.orchestrator.service import OrchestratorService
 from services.orchestrator.site import Site
@@ -21,7 +24,15 @@ from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import AutoConfig, Config, OrchestratorConfig, RunConfig, StagesConfig
 from shared.errors import ImageError, OutOfMemory
-from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutScheduled, RolloutStarted, RolloutTimedOut
+from shared.events import (
+    Message,
+    RolloutCancel,
+    RolloutFailed,
+    RolloutFinished,
+    RolloutScheduled,
+    RolloutStarted,
+    RolloutTimedOut,
+)
 from shared.roles import RoleRule
 from tests.twin_backend import Place, Play, TwinBackend
 from tests.unit.orchestrator.house import RUN, Ear, MakeTask, start, until
@@ -219,6 +230,95 @@ async def test_sandboxes_of_nobody_are_removed_but_not_when_they_cannot_be_liste
         await service._reconciler.once()
         stage.place.away = False
         assert [sandbox.box.name for sandbox in stage.place.all()] == ["nobody-a2"]
+
+
+async def test_a_sandbox_stays_until_its_outcome_is_published(
+    stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A successor would not find it, and take what it had done for lost."""
+    published, gate = MemoryBus.publish, asyncio.Event()
+
+    async def publish(self: MemoryBus, message: Message) -> None:
+        if isinstance(message, RolloutFailed):
+            waits.set()
+            await gate.wait()
+        await published(self, message)
+
+    waits = asyncio.Event()
+    monkeypatch.setattr(MemoryBus, "publish", publish)
+    stage.plays["r1-a1"] = Play(error=OutOfMemory("killed"))
+    async with stage.orchestrator() as service:
+        await stage.ask(make_task())
+        await waits.wait()
+        await service._reconciler.once()
+        assert [sandbox.box.name for sandbox in stage.place.all()] == ["r1-a1"]
+        gate.set()
+        assert isinstance(await stage.ear.outcome(attempt=2), RolloutFinished)
+        await until(lambda: stage.place.all() == [], "both to be cleared away")
+
+
+async def test_what_a_sandbox_printed_that_failed_is_kept(
+    stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def logs(self: TwinBackend, name: str) -> bytes:
+        return b"--- agent ---\nout of memory\n"
+
+    monkeypatch.setattr(TwinBackend, "logs", logs)
+    stage.plays["r1-a1"] = Play(error=OutOfMemory("killed"))
+    async with stage.orchestrator(attempts=1):
+        await stage.ask(make_task())
+        await stage.ear.outcome()
+    assert (stage.root / RUN / "rollouts" / "r1-a1" / "sandbox.log").read_text() == "--- agent ---\nout of memory\n"
+
+
+async def test_a_defect_in_a_backend_does_not_end_watching_nor_comparing(
+    stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present, broken = TwinBackend.present, ["watch", "compare"]
+
+    async def breaks_twice(self: TwinBackend) -> list[Seen]:
+        if broken:
+            raise ValueError(broken.pop())
+        return await present(self)
+
+    monkeypatch.setattr(watching, "AGAIN_S", 0.01)
+    monkeypatch.setattr(reconcile, "EVERY_S", 0.01)
+    monkeypatch.setattr(TwinBackend, "present", breaks_twice)
+    async with stage.orchestrator() as service:
+        await stage.ask(make_task())
+        assert isinstance(await stage.ear.outcome(), RolloutFinished)
+        assert service._reconciling is not None
+        assert not service._reconciling.done()
+
+
+async def test_a_rollout_cancelled_while_it_waits_for_the_rate_does_not_end_the_dispatcher(
+    stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its place already, and nobody has said yet that it waits."""
+    task, paced, cancelled, gate = make_task(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def pace(self: Dispatcher) -> None:
+        paced.set()
+        await gate.wait()
+
+    async def speak(self: Dispatcher) -> None:
+        await cancelled.wait()
+        await speaking(self)
+
+    speaking = Dispatcher._speak
+    monkeypatch.setattr(Dispatcher, "_pace", pace)
+    monkeypatch.setattr(Dispatcher, "_speak", speak)
+    async with stage.orchestrator() as service:
+        service._dispatcher.add(job := Job(Rollout(start(task), "demo/task", 1)))
+        service._records.accept(job.rollout)
+        await paced.wait()
+        service._dispatcher.cancel(job)
+        cancelled.set()
+        await asyncio.sleep(0.05)
+        gate.set()
+        assert (await stage.ear.outcome()).reason == "Cancelled"
+        await stage.ask(task, "r2")
+        assert isinstance(await stage.ear.outcome("r2"), RolloutFinished)
 
 
 async def test_two_hundred_running_are_adopted_none_twice_and_none_left(stage: Theatre, make_task: MakeTask) -> None:

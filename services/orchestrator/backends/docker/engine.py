@@ -45,4 +45,4 @@ def asking(what: str, kind: type[SandboxError] = SandboxError) -> Iterator[None]
             raise SandboxAway(f"{what}: the docker engine does not answer: {e.message}") from None
         raise kind(f"{what}: {e.message.strip()}") from None
     except (aiohttp.ClientError, TimeoutError, OSError) as e:
-        raise SandboxAway(f"{what}: the docker engine does not answer: {e or type(e).__name__}") from None
+        raise SandboxAway(f"{what}: the docker engine does not answer: {str(e) or type(e).__name__}") from None

@@ -214,7 +214,7 @@ async def _answering() -> AsyncIterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as e:
-        raise SandboxAway(f"the API server does not answer: {e or type(e).__name__}") from e
+        raise SandboxAway(f"the API server does not answer: {str(e) or type(e).__name__}") from e
 
 
 def _event(line: bytes) -> tuple[str, Pod]:
