@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
 
+Label = Annotated[str, Meta(pattern=r"^[^=]+=[^=]*$")]
+Toleration = Annotated[str, Meta(pattern=r"^[^:=]+(=[^:=]*)?(:(NoSchedule|PreferNoSchedule|NoExecute))?$")]
+
 
 class StagesConfig(Section, frozen=True, kw_only=True):
     """Limits in seconds of the stages of an attempt before its agent runs, and of an agent that does nothing or is forgotten.
@@ -101,8 +104,8 @@ class KubernetesConfig(Section, frozen=True, kw_only=True):
     harness_image: str = "openforge-harness-{harness}:latest"
     pull_secrets: list[str] = []
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    node_selector: list[str] = []
-    tolerations: list[str] = []
+    node_selector: list[Label] = []
+    tolerations: list[Toleration] = []
     runtime_class: str = ""
     proxy_url: str = ""
     uid: Count = 65534

@@ -28,7 +28,8 @@ def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "non
 
 def unsupported(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> list[str]:
     """Why a backend cannot carry a task out; empty if it can."""
-    return [*_machine(task), *_network(task, network), *_parts(task), *(_local(task) if backend == "local" else [])]
+    own = _local(task) if backend == "local" else _pod(task) if backend == "kubernetes" else []
+    return [*_machine(task), *_network(task, network), *_parts(task), *own]
 
 
 def _machine(task: Task) -> list[str]:
@@ -76,6 +77,16 @@ def _steps(task: Task) -> list[str]:
             reasons.append(
                 f"steps.healthcheck of {step.name}: checks are made before the first step; use environment.healthcheck"
             )
+    return reasons
+
+
+def _pod(task: Task) -> list[str]:
+    reasons = []
+    if task.dockerfile:
+        reasons.append("environment/Dockerfile: pods get no image built; push one, and name it as environment.docker_image")
+    verifiers = {str(step.verifier.user) for step in task.steps if step.verifier.user is not None}
+    if task.user not in _ROOT and verifiers - {task.user}:
+        reasons.append("verifier.user: a pod that is not root's has one user; let agent.user be the same, or root")
     return reasons
 
 

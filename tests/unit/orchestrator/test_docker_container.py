@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.orchestrator.backends.docker.backend import docker_backend
 from services.orchestrator.backends.docker.container import (
     HOSTNAME,
     STATUS_FILE,
@@ -22,8 +23,9 @@ from services.orchestrator.backends.docker.container import (
 )  # fmt: skip
 from services.orchestrator.backends.port import Box, Resources, Seen
 from services.orchestrator.spec import Spec
+from shared.config import Config, ProxyConfig
 from shared.config.sandboxes import ResourcesConfig
-from shared.errors import ImageError, OutOfMemory, SandboxError
+from shared.errors import ConfigError, ImageError, OutOfMemory, SandboxError
 
 STATUS = {"pid": 1, "phase": "done", "error": None, "phases": {}}
 LEFT = json.dumps(STATUS).encode()
@@ -163,3 +165,14 @@ def test_ends_by_other_hands_are_told_apart() -> None:
 
 def test_an_agent_that_ran_out_of_memory_is_the_runners_to_tell() -> None:
     assert outcome(0, LEFT, OOMKilled=True).status == STATUS
+
+
+@pytest.mark.parametrize(("socket", "advice"), [("", "set proxy.socket to a path"), ("/run/x/models", "/run/x/proxy.sock")])
+def test_a_proxy_that_no_container_would_find_is_refused(socket: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        docker_backend(Config(proxy=ProxyConfig(socket=socket)), NoDepot())
+
+
+class NoDepot:
+    async def put(self, box: Box) -> str:
+        raise AssertionError("nothing is asked for")

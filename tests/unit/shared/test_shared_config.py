@@ -36,6 +36,8 @@ def test_set_wins_over_environment_over_file_over_default(tmp_path: Path) -> Non
         ("[trainer]\nsteps = 'many'\n", "trainer.steps"),
         ("[trainer]\nn = 1\n", "trainer.n"),
         ("[orchestrator]\nsandbox = 'jail'\n", "orchestrator.sandbox"),
+        ("[orchestrator.kubernetes]\nnode_selector = ['gpu']\n", "orchestrator.kubernetes.node_selector"),
+        ("[orchestrator.kubernetes]\ntolerations = ['gpu:Never']\n", "orchestrator.kubernetes.tolerations"),
         ("[trainer\n", "not valid TOML"),
     ],
 )

@@ -209,12 +209,10 @@ def test_what_no_backend_can_carry_out_is_refused_by_name(tmp_path: Path, toml: 
         assert name in reason
 
 
-def test_several_steps_run_where_they_can(tmp_path: Path) -> None:
+def test_several_steps_run_everywhere_but_with_files_of_their_own_nowhere(tmp_path: Path) -> None:
     task = loaded(tmp_path, STEPS, STEP_FILES)
-    assert unsupported(task, "local") == []
-    for backend in ("docker", "kubernetes"):
-        (reason,) = unsupported(task, backend)
-        assert "[[steps]]" in reason
+    for backend in ("local", "docker", "kubernetes"):
+        assert unsupported(task, backend) == []
     (tmp_path / "steps/second/workdir").mkdir()
     (reason,) = unsupported(load_task(tmp_path), "local")
     assert "steps/second/workdir" in reason
@@ -224,4 +222,18 @@ def test_several_steps_run_where_they_can(tmp_path: Path) -> None:
 def test_what_needs_a_container_is_refused_on_the_plain_machine_only(tmp_path: Path, toml: str) -> None:
     task = loaded(tmp_path, toml)
     assert len(unsupported(task, "local")) == 1
-    assert unsupported(task, "docker") == unsupported(task, "kubernetes") == []
+    assert unsupported(task, "docker") == []
+    assert len(unsupported(task, "kubernetes")) == ("verifier" in toml)  # a pod has one user, unless that is root
+
+
+def test_a_task_whose_image_has_to_be_built_is_refused_where_nobody_builds(tmp_path: Path) -> None:
+    task = loaded(tmp_path, "", {"environment/Dockerfile": "FROM debian\n"})
+    assert unsupported(task, "docker") == []
+    (reason,) = unsupported(task, "kubernetes")
+    assert "environment.docker_image" in reason
+
+
+@pytest.mark.parametrize(("agent", "verifier", "refused"), [("'1000'", "1000", 0), ("'root'", "1000", 0), ("1000", "1001", 1)])
+def test_a_pod_that_is_not_roots_has_one_user(tmp_path: Path, agent: str, verifier: str, refused: int) -> None:
+    task = loaded(tmp_path, f"[agent]\nuser = {agent}\n[verifier]\nuser = {verifier}")
+    assert len(unsupported(task, "kubernetes")) == refused

@@ -18,7 +18,14 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_expo
 
 from services.orchestrator.backends.docker import files
 from services.orchestrator.backends.docker.commands import run_command
-from services.orchestrator.backends.docker.container import SESSION_LABEL, Place, container_config, container_name, in_stage
+from services.orchestrator.backends.docker.container import (
+    SESSION_LABEL,
+    SOCKET,
+    Place,
+    container_config,
+    container_name,
+    in_stage,
+)
 from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, asking, connect
 from services.orchestrator.backends.docker.images import Images
 from services.orchestrator.backends.docker.network import PUBLIC, ensure_network
@@ -242,9 +249,12 @@ def docker_backend(config: Config, depot: Depot) -> DockerBackend:
         ConfigError: nothing says where the proxy's socket is.
     """
     settings, harnesses = config.orchestrator.docker, config.orchestrator.harness_dir
-    sockets = settings.socket_volume or (str(Path(config.proxy.socket).parent) if config.proxy.socket else "")
-    if not sockets:
+    socket = Path(config.proxy.socket).absolute()
+    if not config.proxy.socket and not settings.socket_volume:
         raise ConfigError("sandboxes in containers reach the proxy through a unix socket: set proxy.socket to a path for it")
+    if config.proxy.socket and socket.name != SOCKET:
+        raise ConfigError(f"containers look for the proxy at {SOCKET}: set proxy.socket to {socket.with_name(SOCKET)}")
+    sockets = settings.socket_volume or str(socket.parent)
     docker = connect(settings.host)
     place = Place(config.run.id, sockets, PUBLIC, config.orchestrator.resources)
     return DockerBackend(docker, place, depot, Images(docker, settings.image), Tools(docker, harnesses))
