@@ -34,16 +34,31 @@ class _ToolCall(msgspec.Struct, gc=False):
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct, gc=False):
+class Said(msgspec.Struct, gc=False):
+    """What an event adds to the reply, or the whole of it, in the engine's words; often nothing."""
+
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None  # the same, as some teachers call it
     tool_calls: list[_ToolCall] | None = None
 
+    @property
+    def thought(self) -> str:
+        """Its reasoning."""
+        return self.reasoning or self.reasoning_content or ""
+
+    @property
+    def delta(self) -> Delta | None:
+        """The same as an increment; None where it adds nothing."""
+        tools = tuple([_tool_delta(part) for part in self.tool_calls]) if self.tool_calls else ()
+        if self.content or tools or self.thought:
+            return Delta(self.thought, self.content or "", tools)
+        return None
+
 
 class _Choice(msgspec.Struct, gc=False):
-    delta: _Message | None = None
-    message: _Message | None = None
+    delta: Said | None = None
+    message: Said | None = None
     token_ids: list[int] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
@@ -103,25 +118,25 @@ class Answer(msgspec.Struct):
     _reasoning: list[str] = []
     _tools: dict[int, _Tool] = {}
 
-    def add(self, events: Sequence[bytes]) -> list[Delta]:
+    def add(self, events: Sequence[bytes]) -> list[Said]:
         """Takes in the JSON of some events; gives what they add to the reply.
 
         Raises:
             Refused: the engine reported an error inside the stream; what came before it counts.
             FidelityError: one of them cannot be read.
         """
-        deltas = []
+        said = []
         try:
             for at, data in enumerate(events):
                 for choice in self._read(data).choices:
-                    if choice.delta is not None and (delta := self._add_delta(choice.delta)) is not None:
-                        deltas.append(delta)
-                    self._add_tokens(choice)
+                    if choice.delta is not None:
+                        said.append(choice.delta)
+                    self._take(choice, choice.delta)
                     if choice.finish_reason is not None and not self.closing:
                         self.closing = len(events) - at
         except _UNREADABLE as e:
             raise _unreadable(e) from None
-        return deltas
+        return said
 
     def add_whole(self, body: bytes) -> None:
         """Takes in a reply that was not streamed.
@@ -134,11 +149,10 @@ class Answer(msgspec.Struct):
         except _UNREADABLE as e:
             raise _unreadable(e) from None
         for choice in choices:
-            message = choice.message or _Message()
+            message = choice.message or Said()
             for index, call in enumerate(message.tool_calls or ()):
                 call.index = index
-            self._add_delta(message)
-            self._add_tokens(choice)
+            self._take(choice, message)
         if self.finish_reason is None:
             raise broken("the engine's reply has no finish_reason")
 
@@ -192,7 +206,12 @@ class Answer(msgspec.Struct):
             if reply.usage.prompt_tokens_details is not None:
                 self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
 
-    def _add_tokens(self, choice: _Choice) -> None:
+    def _take(self, choice: _Choice, said: Said | None) -> None:
+        if said is not None:
+            if said.content:
+                self._content.append(said.content)
+            if said.reasoning or said.reasoning_content or said.tool_calls:  # few have any
+                self._take_rarer(said)
         if choice.token_ids:
             self.completion.extend(choice.token_ids)
         if choice.logprobs is not None:
@@ -201,25 +220,20 @@ class Answer(msgspec.Struct):
         if choice.finish_reason is not None:
             self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
 
-    def _add_delta(self, message: _Message) -> Delta | None:
-        if message.content:
-            self._content.append(message.content)
-        if not (message.reasoning or message.reasoning_content or message.tool_calls):  # nearly always
-            return Delta("", message.content) if message.content else None
-        if thought := message.reasoning or message.reasoning_content or "":
-            self._reasoning.append(thought)
-        tools = tuple(self._add_tool(part) for part in message.tool_calls) if message.tool_calls else ()
-        if message.content or thought or tools:
-            return Delta(thought, message.content or "", tools)
-        return None
+    def _take_rarer(self, said: Said) -> None:
+        if said.thought:
+            self._reasoning.append(said.thought)
+        for part in said.tool_calls or ():
+            delta = _tool_delta(part)
+            call = self._tools.setdefault(part.index, _Tool())
+            call.id = call.id or delta.id
+            call.name += delta.name
+            call.arguments.append(delta.arguments)
 
-    def _add_tool(self, part: _ToolCall) -> ToolDelta:
-        function = part.function or _Function()
-        call = self._tools.setdefault(part.index, _Tool())
-        call.id = call.id or part.id or ""
-        call.name += function.name or ""
-        call.arguments.append(function.arguments or "")
-        return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
+
+def _tool_delta(part: _ToolCall) -> ToolDelta:
+    function = part.function or _Function()
+    return ToolDelta(part.index, part.id or "", function.name or "", function.arguments or "")
 
 
 def _unreadable(error: Exception) -> FidelityError:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from services.proxy.answer import Said
 from services.proxy.client import EVENTS, JSON, Client
-from services.proxy.dialects.base import Delta, Dialect, Reply
+from services.proxy.dialects.base import Dialect, Reply
 from services.proxy.errors import EngineRefused, broken
 from services.proxy.http import Answering
 from services.proxy.recorder import Call
@@ -128,18 +129,18 @@ class Worded(_Base):
         splitter, streamed = SseSplitter(), self._call.turn.stream
         while piece := await content.next():
             if data := data_of(splitter.feed(piece)):
-                deltas = self._read(data)
-                if streamed and (words := self._words(deltas)):
+                said = self._read(data)
+                if streamed and (words := self._words(said)):
                     await self._client.start(200, EVENTS, cache_control="no-cache")
                     await self._client.send(words)
 
-    def _read(self, data: list[bytes]) -> list[Delta]:
+    def _read(self, data: list[bytes]) -> list[Said]:
         return self._call.answer.add(data)
 
-    def _words(self, deltas: list[Delta]) -> bytes:
+    def _words(self, said: list[Said]) -> bytes:
         opening = b"" if self._started else self._writer.start(self._call.answer.prompt_length)
         self._started = True
-        return opening + b"".join(map(self._writer.add, deltas))
+        return opening + b"".join([self._writer.add(delta) for one in said if (delta := one.delta) is not None])
 
 
 class Taught(Worded):
@@ -152,5 +153,5 @@ class Taught(Worded):
         async with self._engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
             await take(content)
 
-    def _read(self, data: list[bytes]) -> list[Delta]:
+    def _read(self, data: list[bytes]) -> list[Said]:
         return self._call.answer.add([chunk for one in data for chunk in self._chunks.read(one)])

@@ -33,9 +33,10 @@ class Answering(asyncio.Protocol):
         self.status = 0
         self.complete = True
         self.idle_since = 0.0
-        self._parser = HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append  # the parser looks for it when it is made; a method would cost a chunk twice as much
+        self._parser = HttpResponseParser(self)
         self._ahead = 0
         self._headed = self._framed = self._keep = self._lost = self._paused = False
         self._waiting: asyncio.Future[None] | None = None
@@ -108,6 +109,7 @@ class Answering(asyncio.Protocol):
         if self.complete:  # nothing was asked: the server says that it is about to hang up
             self.close()
             return
+        self._ahead += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
@@ -118,15 +120,11 @@ class Answering(asyncio.Protocol):
         self._wake()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser, as the next three."""
+        """Called by the parser, as the next two."""
         self._framed = self._framed or name.lower() in (b"content-length", b"transfer-encoding")
 
     def on_headers_complete(self) -> None:
         self.status, self._keep, self._headed = self._parser.get_status_code(), self._parser.should_keep_alive(), True
-
-    def on_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._ahead += len(data)
 
     def on_message_complete(self) -> None:
         self.complete = True
