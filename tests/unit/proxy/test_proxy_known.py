@@ -77,14 +77,16 @@ def test_what_a_session_is_counted_for_is_what_it_takes_when_it_goes() -> None:
     assert book._size == 0
 
 
-@given(st.lists(st.lists(st.sampled_from([b"a", b"b", b"long" * 70_000]), max_size=4), max_size=6))
-def test_a_walk_is_the_same_whatever_was_walked_before(conversations: list[list[bytes]]) -> None:
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from([1, 2, 280_000]), max_size=4), max_size=6))
+def test_a_walk_is_the_same_whatever_was_walked_before(conversations: list[list[int]]) -> None:
     session = Session()
-    for said in conversations:
-        messages = list(map(message, said))
+    for lengths in conversations:
+        messages = [message(b"a" * length) for length in lengths]
         assert session.walk(START, messages) == nodes(START, map(message_digest, messages))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), ids), min_size=1, max_size=4), ids)
 def test_a_call_ends_in_a_longer_prompt_where_its_ids_do(calls: list[tuple[int, list[int]]], more: list[int]) -> None:
     session, fulls = Session(), dict[int, list[int]]()
