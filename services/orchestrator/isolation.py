@@ -83,7 +83,7 @@ def _bubblewrap(uid: int, root: bool) -> Isolation:
 
 def _tried(command: list[str]) -> str:
     """What a command that failed has said."""
-    trial = ["/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]
+    trial = ["/bin/sh", "-c", 'exec 3</dev/null; exec "$@"', "sh", *command]
     done = subprocess.run(
         trial, env={"PATH": PATH}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
     )

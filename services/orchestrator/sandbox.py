@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from services.orchestrator.cgroups import Groups
+from services.orchestrator.runner.start import MARK_FD
 from shared.errors import HarnessError, TaskError
 
 Kind = Literal["bubblewrap", "uid", "process", "container"]
@@ -40,8 +41,8 @@ _NAMESPACES = (
 )  # fmt: skip
 _KERNEL = ("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/dev/shm")
 
-# Says that the sandbox stands (fd 3 is the runner's), then becomes the program.
-_STAND = 'echo >&3; exec "$@" 3>&-'
+_STAND = ("--block-fd", str(MARK_FD))
+"""Has bubblewrap take the runner's mark once everything is mounted, just before the program starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +164,12 @@ class Sandbox:
         finds the task's solution at /solution too.
         """
         drop = [] if self.isolation.kind == "container" else self.isolation.drop
-        inner = [*drop, "/bin/sh", "-c", _STAND, "sh", *program]
+        inner = [*drop, *program]
         if self.isolation.kind != "bubblewrap":
             return inner
         own = [("--bind", source, target) for source, target in self._mounts(phase)]
         shown = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
-        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *_system(), *_KERNEL]
+        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *_STAND, *_system(), *_KERNEL]
         argv += ["--ro-bind", self.isolation.etc, "/etc"]
         for mounts in (own, shown):  # in this order: a program may lie under a folder of the machine's /tmp
             for folder in _parents([target for _, _, target in mounts]):

@@ -74,7 +74,7 @@ def _lay_out(sandbox: Sandbox, script: Path, isolation: Isolation) -> None:
 def _run(sandbox: Sandbox, script: str) -> None:
     seen, (program, read_only) = sandbox.seen("agent"), python()
     command = sandbox.command("agent", [program, f"{seen.home}/{script}", seen.app], read_only)
-    argv = ["/bin/sh", "-c", 'exec 3>/dev/null; exec "$@"', "sh", *command]  # the sandbox says on 3 that it stands
+    argv = ["/bin/sh", "-c", 'exec 3</dev/null; exec "$@"', "sh", *command]  # the sandbox reads from 3 once it stands
     try:
         done = subprocess.run(
             argv, env=sandbox.env("agent"), cwd=sandbox.host("agent").app, stdin=subprocess.DEVNULL, capture_output=True,

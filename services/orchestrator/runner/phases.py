@@ -75,6 +75,7 @@ class Runner:
         self._rusage = {"cpu_s": 0.0, "memory_mb": 0.0}
         self._relay: Relay | None = None
         self._handover: socket.socket | None = None
+        self._mark: socket.socket | None = None
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # in a pod agent and runner are one user
         self._signals = signal_file({signal.SIGTERM, signal.SIGCHLD})
@@ -143,12 +144,14 @@ class Runner:
         cgroups.make(self.spec["cgroups"])
         output = Output(phase["log"], phase["name"], self.spec["log_bytes"])
         self._loop.watch(output.fd, READ, lambda _: self._drain(output))
-        mark_fd, mark_write = os.pipe()
-        os.set_blocking(mark_fd, False)
-        self._loop.watch(mark_fd, READ, lambda _: self._stand(mark_fd))
+        self._mark, theirs = socket.socketpair()
+        self._mark.setblocking(False)
+        self._mark.send(b"\n")
+        self._loop.watch(self._mark.fileno(), READ, self._stand)
         self._began, started = 0.0, time.monotonic()
         try:
-            self._start(phase, output, mark_write)
+            with theirs:
+                self._start(phase, output, theirs.fileno())
             limit = self._watch(phase)
             ended = time.monotonic()
             self._end_all({self._child} if phase["monitored"] else set())
@@ -156,8 +159,7 @@ class Runner:
             self._close_relay()
             self._loop.watch(output.fd, 0, lambda _: None)
             output.close()
-            self._stand(mark_fd)
-            os.close(mark_fd)
+            self._stand(0)
         if not self._began and not self._cancelled:
             raise Failure(f"the sandbox could not be set up: {output.tail or 'it said nothing'}")
         return self._result(phase, limit, ended - (self._began if self._began < ended else started))
@@ -167,7 +169,6 @@ class Runner:
         ours, theirs = socket.socketpair() if phase["relay"] and phase["network"] == "own" else (None, None)
         self._child = start.start(phase, self.spec, output.write_fd, mark, theirs)
         os.close(output.write_fd)
-        os.close(mark)
         if ours and theirs:
             theirs.close()
             self._handover = ours
@@ -175,14 +176,18 @@ class Runner:
         elif phase["relay"]:
             self._relay = Relay(self._loop, listen(), phase["relay"])
 
-    def _stand(self, mark_fd: int) -> None:
-        """The sandbox stands, unless the file was closed before it did."""
-        self._loop.watch(mark_fd, 0, lambda _: None)
-        try:
-            if not self._began and os.read(mark_fd, 1):
-                self._began = time.monotonic()
-        except BlockingIOError:
-            pass
+    def _stand(self, _: int) -> None:
+        """The sandbox stands if the mark was taken before its socket was closed; else the connection counts as broken, once."""
+        mark, self._mark = self._mark, None
+        if mark is None:
+            return
+        self._loop.watch(mark.fileno(), 0, self._stand)
+        with mark:
+            try:
+                mark.recv(1)
+            except (BlockingIOError, ConnectionResetError):
+                return
+        self._began = time.monotonic()
 
     def _take_over(self, ours: socket.socket, target: str) -> None:
         """The program's process has made its network, and hands over a socket that listens in there, or has failed."""

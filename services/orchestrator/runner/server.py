@@ -1,8 +1,9 @@
 """Starts runners by forking: ``python -I -S -c RUN ROOT``, with a socket as file 3, standard library only.
 
-A runner costs what its imports cost, about 45 ms of a slow core; a fork of a process that has made them costs 3. For every
-request (a spec's path, and the open log file) a runner is forked and its pid answered. The server ends when the orchestrator
-closes the socket, by dying if need be; its runners go on.
+A runner costs what its imports cost, about 45 ms of a slow core; a fork of a process that has made them costs 3, which nobody
+has to wait for: one runner is always forked ahead. It takes the next request (a spec's path, and the open log file), answers
+with its pid, and has its successor forked. The server ends when the orchestrator closes the socket, by dying if need be; its
+runners go on.
 """
 
 from __future__ import annotations
@@ -26,26 +27,38 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended runners need no reaping
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # for the runners, until they can handle it
     gc.freeze()
-    while True:
-        request, fds, _, _ = socket.recv_fds(server, REQUEST_BYTES, 1)
-        if not request:
-            return
-        pid = os.fork()
-        if not pid:
-            server.close()
-            become_runner(request.decode(), fds[0])
-        os.close(fds[0])
-        server.sendall(b"%d\n" % pid)
+    while fork_ahead(server):
+        pass
 
 
-def become_runner(spec: str, log: int) -> None:
-    """Never returns."""
+def fork_ahead(server: socket.socket) -> bool:
+    """Forks a runner, and waits until it was asked for; False if it ended unasked."""
+    taken, tell = os.pipe()
+    if not os.fork():
+        os.close(taken)
+        become_runner(server, tell)
+    os.close(tell)
+    asked = bool(os.read(taken, 1))
+    os.close(taken)
+    return asked
+
+
+def become_runner(server: socket.socket, tell: int) -> None:
+    """Waits for a request, and carries it out. Never returns."""
     try:
         os.setsid()
+        request, fds, _, _ = socket.recv_fds(server, REQUEST_BYTES, 1)
+        if not request:
+            os._exit(0)
+        os.write(tell, b"\n")
+        os.close(tell)
+        server.sendall(b"%d\n" % os.getpid())
+        server.close()
+        log = fds[0]
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.set_inheritable(log, False)  # held open: it carries the lock that says that this runner lives
-        run(spec)
+        run(request.decode())
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)

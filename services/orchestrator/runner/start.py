@@ -16,7 +16,8 @@ TYPE_CHECKING = False  # importing typing would double the time of a start
 if TYPE_CHECKING:
     from services.orchestrator.spec import Phase, Spec
 
-MARK_FD = 3  # the sandboxed side writes one line to it once the sandbox stands
+MARK_FD = 3
+"""A socket with one byte in it, which is taken out once the sandbox stands: by bubblewrap, else here."""
 SET_UP_FAILED = 127
 
 
@@ -26,7 +27,8 @@ def start(phase: Phase, spec: Spec, output: int, mark: int, handover: socket.soc
     Args:
         phase: whose program.
         spec: to which it belongs.
-        output, mark: files for what it prints, and for the word that its sandbox stands.
+        output: file for what it prints.
+        mark: socket with a byte to take once its sandbox stands. All that have it open close it then, or end.
         handover: gets the relay's listening socket of the network that is made for it.
     """
     runner = os.getpid()
@@ -39,15 +41,16 @@ def start(phase: Phase, spec: Spec, output: int, mark: int, handover: socket.soc
         os.dup2(output, 1)
         os.dup2(output, 2)
         _confine(phase, spec, handover)
-        os.dup2(mark, MARK_FD)
-        os.set_inheritable(MARK_FD, True)
+        os.dup2(mark, MARK_FD, inheritable=phase["monitored"])
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the last change of user, which would undo it
         if os.getppid() == runner:
             os.chdir(phase["cwd"])
             for number in (signal.SIGPIPE, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            os.execve(phase["argv"][0], phase["argv"], phase["env"])
+            if not phase["monitored"]:
+                os.read(MARK_FD, 1)
+            os.execvpe(phase["argv"][0], phase["argv"], phase["env"])
     except (OSError, ValueError) as e:
         os.write(1, str(e).encode())
     finally:

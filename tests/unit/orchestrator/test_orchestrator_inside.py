@@ -53,7 +53,7 @@ class Depots:
     def phase(self, name: str, script: str, **changes: Any) -> Phase:
         phase = Phase(
             name=name, user="", drops=False, fresh=[], own=[], copies=[], packages=[], files={}, executable=[],
-            argv=["/bin/sh", "-c", f"echo >&3; {script}"], env={"PATH": os.environ["PATH"]}, cwd=str(self.top / "app"),
+            argv=["/bin/sh", "-c", script], env={"PATH": os.environ["PATH"]}, cwd=str(self.top / "app"),
             network="shared", relay="", timeout_s=20.0, idle_s=0.0, storage_mb=0, tries=0, interval_s=0.0, monitored=False,
             log="", collect=[],
         )  # fmt: skip
@@ -166,7 +166,7 @@ async def test_sigterm_from_outside_ends_a_containers_first_process(depots: Depo
 
 async def test_the_relay_leads_to_the_proxy(depots: Depots) -> None:
     script = "exec 4<>/dev/tcp/127.0.0.1/8080; printf 'GET /v1/models HTTP/1.0\\r\\n\\r\\n' >&4; cat <&4"
-    phase = depots.phase("agent", "", relay=PROXY, argv=["/bin/bash", "-c", f"echo >&3; {script}"])
+    phase = depots.phase("agent", "", relay=PROXY, argv=["/bin/bash", "-c", script])
     status, printed = await depots.run(depots.box(phase))
     assert status["phase"] == "done"
     assert '"object":"list"' in printed
