@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 
 TYPE_CHECKING = False  # importing typing would double the time of a start
@@ -47,9 +49,6 @@ def user_ids(user: str) -> tuple[int, int]:
         ValueError: there is no such name.
     """
     name, _, group = user.partition(":")
-    import grp
-    import pwd
-
     try:
         uid = int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
         if group:
