@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import uvloop
 
@@ -38,6 +39,22 @@ async def test_a_runner_that_was_killed_is_a_sandbox_error(plain_bench: Bench) -
     os.kill(await running(plain_bench), 9)
     assert "died in phase 'agent'" in str((await ended(backend)).error)
     await backend.close()
+
+
+async def test_a_runner_that_was_killed_before_it_was_asked_for_is_made_up_for(tmp_path: Path) -> None:
+    before, spawner = psutil.Process().children(), Spawner()
+    with (tmp_path / "log").open("wb") as log:
+        first = spawner.spawn(tmp_path / "none", log.fileno())
+        server = next(child for child in psutil.Process().children() if child not in before)
+
+        def waiting() -> list[psutil.Process]:
+            return [child for child in server.children() if child.pid != first]
+
+        await until(waiting, "the next runner to be forked")
+        waiting()[0].kill()
+        assert spawner.spawn(tmp_path / "none", log.fileno()) not in (0, first)
+    spawner.close()
+    assert [child for child in psutil.Process().children() if child not in before and child != server] == []
 
 
 async def test_a_sandbox_whose_runner_never_lived_is_a_sandbox_error(plain_bench: Bench) -> None:

@@ -169,6 +169,14 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_agents_failure(bubblewrap_b
     assert "the sandbox could not be set up: bwrap: Can't find source path /no/such/folder" in str(status["error"])
 
 
+async def test_a_program_that_is_not_there_is_its_phases_failure(plain_bench: Bench) -> None:
+    spec = plain_bench.spec("true")
+    spec["phases"][0]["argv"] = ["/no/such/program"]
+    status = await plain_bench.carry_out(spec)
+    assert (status["phase"], status["phases"]["agent"]["exit_code"]) == ("done", 127)
+    assert "No such file" in plain_bench.log("agent")
+
+
 async def test_bubblewrap_shows_nothing_of_the_machine(bubblewrap_bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     await bubblewrap_bench.run(
