@@ -71,7 +71,12 @@ class DockerKit:
         spec = self._bench.spec(script, name, timeout_s=timeout_s, grace_s=grace_s)
         packages = {ENVIRONMENT: self._task / "environment", TESTS: self._task / "tests"}
         return Box(
-            name, {"rollout": name}, spec, self._bench.records / name, packages=packages, resources=Resources(cpus=0.25, memory_mb=256)
+            name,
+            {"rollout": name},
+            spec,
+            self._bench.records / name,
+            packages=packages,
+            resources=Resources(cpus=0.25, memory_mb=256),
         )
 
     def broken(self, name: str = "r1-a1") -> Box:
