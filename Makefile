@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-alone test-servers test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator chaos clean
+.PHONY: help setup demo test test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -21,18 +21,17 @@ setup: ## make .venv with everything pinned; again: only after a pin changed
 demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
-test: test-alone test-servers ## checks and tests, with real engines and servers
+test: setup mini check ## checks and tests, with real engines and servers
+	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet"
+	@$(BIN)/python -m pytest tests/hostile tests/e2e -m "not harness and not fleet"
 
-test-alone: setup mini check
-	@$(BIN)/python -m pytest tests/unit -n auto --dist loadfile -m "not harness"
-
-test-servers: setup
-	@$(BIN)/python -m pytest tests/contract -n auto --dist loadfile -m "not harness"
-	@$(BIN)/python -m pytest tests/hostile tests/e2e -m "not harness"
+test-fleet: setup ## tests with a real Kubernetes, built here from Debian's source (root; half an hour), and with images of harnesses
+	@scripts/kubernetes.sh build
+	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -m fleet
 
 test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
 	@$(BIN)/openforge harness install $(PROGRAMS)
-	@$(BIN)/python -m pytest -m harness
+	@$(BIN)/python -m pytest -m "harness and not fleet"
 	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
 test-fast: setup ## unit tests that start nothing, on all cores, under a minute

@@ -137,9 +137,10 @@ def kubernetes_kit(node_with_images: Cluster, namespace: str, tmp_path: Path) ->
 
 
 _SLOW, _REAL = [pytest.mark.slow], [pytest.mark.real, pytest.mark.slow]
-
-
-_KITS = ["twin", pytest.param("local", marks=_SLOW), *(pytest.param(name, marks=_REAL) for name in ("docker", "kubernetes"))]
+_KITS = [
+    "twin", pytest.param("local", marks=_SLOW), pytest.param("docker", marks=_REAL),
+    pytest.param("kubernetes", marks=[pytest.mark.fleet, *_REAL]),
+]  # fmt: skip
 
 
 @pytest.fixture(params=_KITS)

@@ -23,7 +23,13 @@ from tests.kube.fixtures import MakeBackend
 from tests.kube.watched import ends, heard, running
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.usefixtures("fake_nodes")]
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("fake_nodes"),
+]
 
 
 def lasting(name: str = "s1", **wishes: str) -> Box:

@@ -18,7 +18,13 @@ from tests.kube.fixtures import DO, MakeBackend
 from tests.kube.images import HARNESS, TASK
 from tests.kube.watched import ends, heard, running
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.usefixtures("real_node")]
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("real_node"),
+]
 
 WORK = "/srv/work"
 SAY_DONE = f"echo '{DONE}' > /dev/termination-log"

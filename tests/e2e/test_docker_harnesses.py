@@ -13,7 +13,7 @@ from tests.contract.conftest import docker_engine
 from tests.waiting import until
 
 pytestmark = [
-    pytest.mark.real, pytest.mark.slow, pytest.mark.harness, pytest.mark.timeout(1500),
+    pytest.mark.fleet, pytest.mark.real, pytest.mark.slow, pytest.mark.harness, pytest.mark.timeout(1500),
     pytest.mark.usefixtures("docker_engine"),
 ]  # fmt: skip
 

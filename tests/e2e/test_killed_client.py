@@ -91,6 +91,7 @@ async def test_a_killed_supervisor_whose_orchestrator_is_killed_too_leaves_nothi
             await asyncio.to_thread(remove, containers(run))
 
 
+@pytest.mark.fleet
 @pytest.mark.real
 async def test_a_killed_supervisor_leaves_no_pod(tmp_path: Path, fake_nodes: Cluster) -> None:
     namespace = f"client-{secrets.token_hex(4)}"

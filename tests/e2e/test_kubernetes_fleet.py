@@ -18,7 +18,7 @@ from tests.kube.cluster import Cluster
 from tests.kube.fixtures import control_plane
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fleet, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PODS = 200
 PATIENCE_S = 300.0

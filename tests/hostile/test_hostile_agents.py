@@ -31,7 +31,9 @@ __all__ = [
 ]  # fmt: skip
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-_REAL = [pytest.param(name, marks=pytest.mark.real) for name in ("docker", "kubernetes")]
+_REAL = [
+    pytest.param("docker", marks=pytest.mark.real), pytest.param("kubernetes", marks=[pytest.mark.real, pytest.mark.fleet]),
+]  # fmt: skip
 ARENAS = ("bubblewrap", "bubblewrap-as-somebody", "uid", *_REAL)
 VERIFIER = """#!/bin/sh
 before=$(wc -c < trace); sleep 0.3; after=$(wc -c < trace)
