@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from services.orchestrator.sandbox import Kind
 from tests.unit.orchestrator.house import MakeTask, house, make_task, proxy
-from tests.unit.orchestrator.runners import KINDS, Bench, isolation_of
+from tests.unit.orchestrator.runners import KINDS, OTHER_UID, Bench, isolation_of
 
 __all__ = ["house", "make_task", "proxy"]
 
@@ -21,6 +22,18 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
         yield Path(folder)
+
+
+@pytest.fixture
+def folder(open_folder: Path) -> Iterator[Path]:
+    """A folder of this process, which for its time is not root."""
+    root = os.geteuid() == 0
+    if root:
+        os.chown(open_folder, OTHER_UID, OTHER_UID)
+        os.seteuid(OTHER_UID)
+    yield open_folder
+    if root:
+        os.seteuid(0)
 
 
 @pytest.fixture

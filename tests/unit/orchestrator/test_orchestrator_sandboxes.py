@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +7,6 @@ import pytest
 from services.orchestrator.sandbox import Isolation
 from services.orchestrator.sandboxes import Sandboxes
 from tests.unit.orchestrator.runners import OTHER_UID
-
-
-@pytest.fixture
-def folder(open_folder: Path) -> Iterator[Path]:
-    """A folder of this process, which for its time is not root."""
-    root = os.geteuid() == 0
-    if root:
-        os.chown(open_folder, OTHER_UID, OTHER_UID)
-        os.seteuid(OTHER_UID)
-    yield open_folder
-    if root:
-        os.seteuid(0)
 
 
 def sandboxes(folder: Path, kind: str = "process") -> Sandboxes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from services.orchestrator.runner.files import empty, make_enterable
-from tests.unit.orchestrator.runners import OTHER_UID, Bench
+from tests.unit.orchestrator.runners import Bench
 
 
 @pytest.mark.parametrize("trap", ["chmod 000 .", 'chmod 000 "$HOME" "$LOGS_DIR/agent"', "mkdir -p x/y && chmod 555 x x/y"])
@@ -23,18 +22,6 @@ async def test_an_agent_that_closes_its_folders_is_verified_all_the_same(bench: 
 async def test_an_agent_that_replaces_its_working_folder_is_verified_all_the_same(plain_bench: Bench, left: str) -> None:
     status = await plain_bench.run(f'cd /; rm -r "$APP_DIR"; {left} "$APP_DIR"')
     assert (status["phase"], status["phases"]["verify"]["collected"]) == ("done", {"reward.txt": "0\n"})
-
-
-@pytest.fixture
-def folder(open_folder: Path) -> Iterator[Path]:
-    """A folder of this process, which for its time is not root."""
-    root = os.geteuid() == 0
-    if root:
-        os.chown(open_folder, OTHER_UID, OTHER_UID)
-        os.seteuid(OTHER_UID)
-    yield open_folder
-    if root:
-        os.seteuid(0)
 
 
 def test_a_folder_with_closed_ones_in_it_is_emptied(folder: Path) -> None:
