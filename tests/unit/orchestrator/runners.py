@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,20 @@ def isolation_of(kind: Kind) -> Isolation:
     return Isolation(
         kind, root, OTHER_UID, shutil.which("bwrap") or "", etc=shown_etc(), network=kind == "bubblewrap", groups=find_groups()
     )
+
+
+def showing(*folders: Path) -> list[str]:
+    """Arguments of bubblewrap that let others reach folders and this Python, where they lie in a closed home."""
+    wanted = (*folders, Path(sys.base_prefix), Path(sys.prefix))
+    closed = {p for f in wanted for p in f.parents if not p.stat().st_mode & 0o001}
+    tops = sorted(p for p in closed if not closed & set(p.parents))
+    arguments = [part for top in tops for part in ("--tmpfs", str(top))]
+    for folder in wanted:
+        if closed & set(folder.parents) and not set(wanted) & set(folder.parents):
+            # bubblewrap itself would make the folders in between closed to others
+            made = [p for p in reversed(folder.parents) if set(tops) & set(p.parents)]
+            arguments += [part for p in made for part in ("--dir", str(p))] + ["--ro-bind", str(folder), str(folder)]
+    return arguments
 
 
 @cache

@@ -32,7 +32,7 @@ from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.orchestrator.house import KEY, RUN, until
-from tests.unit.orchestrator.runners import isolation_of
+from tests.unit.orchestrator.runners import isolation_of, showing
 
 RUN_INSIDE = "import sys; sys.path.insert(0, sys.argv[1]); from services.orchestrator.runner.inside import main; main()"
 
@@ -134,8 +134,9 @@ async def test_neither_ticket_nor_address_is_in_the_agents_environment(depots: D
 def as_first_process() -> list[str]:
     """What makes a program the first process of its own, as a user who is not root, as in a pod."""
     isolation = isolation_of("bubblewrap")
-    first = [isolation.bwrap, "--unshare-user", "--unshare-pid", "--as-pid-1", "--bind", "/", "/", "--proc", "/proc"]
-    return [*isolation.drop, *first, "--dev-bind", "/dev", "/dev", "--die-with-parent", "--"]
+    user = [] if isolation.root else ["--unshare-user"]
+    first = [isolation.bwrap, *user, "--unshare-pid", "--as-pid-1", "--bind", "/", "/", "--proc", "/proc"]
+    return [*first, "--dev-bind", "/dev", "/dev", *showing(Path(ROOT)), "--die-with-parent", "--", *isolation.drop]
 
 
 async def test_an_agent_of_its_own_user_can_neither_read_nor_trace_nor_end_a_containers_first_process(depots: Depots) -> None:
