@@ -15,6 +15,7 @@ from shared.errors import ForgeError
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="An openforge.toml.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; repeatable.")]
 Root = Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")]
+RunId = Annotated[str, typer.Option("--run", help="Run id; default: the newest that runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 

@@ -1,0 +1,1 @@
+"""The verbs of the command that belong together, a file a word."""
