@@ -22,7 +22,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
         description="Train the look-up agent, from nothing to a held-out score.",
-        epilog="Further options go to `openforge run`, such as --set trainer.lr=1e-3.",
+        epilog="Further options go to `openforge run`, such as --set trainer.optim.lr=1e-3.",
     )
     parser.add_argument("--seed", type=int, default=0, help="of weights, rows, task order and sampling (default: 0)")
     parser.add_argument("--reward", choices=("verifier", "coin"), default="verifier", help="coin: a control run")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.trainer.samples import Sample, Vote
-from shared.config import TrainerConfig
+from shared.config import AlgorithmConfig
 from shared.events import Span
 
 EPSILON = 1e-6
@@ -31,7 +31,7 @@ class Baseline:
     scale: float
 
 
-def baselines(rewards: Sequence[float], config: TrainerConfig) -> list[Baseline]:
+def baselines(rewards: Sequence[float], config: AlgorithmConfig) -> list[Baseline]:
     """The baseline of each trajectory of a group.
 
     ``grpo``: the mean of the group's rewards; the scale is their deviation plus epsilon, or 1 without
@@ -67,7 +67,7 @@ def call_advantages(reward: float, spans: Sequence[Span], baseline: Baseline, ga
     return [(gamma**span.after * reward - baseline.level) / baseline.scale for span in spans]
 
 
-def loss_weights(trained: Sequence[int], config: TrainerConfig) -> list[float]:
+def loss_weights(trained: Sequence[int], config: AlgorithmConfig) -> list[float]:
     """Weights of trajectories such that a mean over all trained tokens of the batch becomes the loss that is asked for.
 
     With D_i trained tokens of trajectory i, N their sum and B the trajectories that have any: ``trajectory`` gives
@@ -88,7 +88,7 @@ def loss_weights(trained: Sequence[int], config: TrainerConfig) -> list[float]:
     return [tokens / (voters * by) if d else 0.0 for d, by in zip(trained, divisors, strict=True)]
 
 
-def weigh(groups: Sequence[Sequence[Vote]], config: TrainerConfig) -> list[Sample]:
+def weigh(groups: Sequence[Sequence[Vote]], config: AlgorithmConfig) -> list[Sample]:
     """The samples of all groups that train at least one token, each span with its advantage times its trajectory's weight.
 
     A trajectory without trained tokens still counts in its group's baseline.

@@ -15,6 +15,7 @@ from typing import Any
 from services.trainer import cpu_platform  # before all else of veRL: it sets the platform
 
 # isort: split
+import msgspec
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
@@ -53,7 +54,8 @@ class VerlLearner:
         torch.manual_seed(settings.seed)
         self._model = model
         self._temperature = settings.temperature
-        self._is_threshold = settings.rollout_is_threshold
+        correction = settings.algorithm.rollout_correction
+        self._is_threshold = float(correction.rollout_is_threshold) if correction.rollout_is == "token" else 0.0
         engine = _engine_config(settings)
         optimizer = _optimizer_config(settings)
         self._actor = _actor_config(settings, engine, optimizer)
@@ -110,7 +112,7 @@ class VerlLearner:
         self._worker.set_loss_fn(partial(ppo_loss, config=self._actor))
         metrics = _scalars(tu.get(self._worker.train_mini_batch(batch), "metrics"))
         if not torch.isfinite(torch.tensor(metrics["actor/grad_norm"])):
-            raise ForgeError("the gradient is not finite; lower trainer.lr, or look at the rewards")
+            raise ForgeError("the gradient is not finite; lower trainer.optim.lr, or look at the rewards")
         return Update(metrics, shift.abs().amax(-1).tolist())
 
     def export(self, file: Path) -> None:
@@ -178,46 +180,39 @@ def _model_config(model: Path) -> HFModelConfig:
 
 
 def _engine_config(settings: LearnerSettings) -> FSDPEngineConfig:
+    budget = settings.actor.ppo_max_token_len_per_gpu
     return FSDPEngineConfig(
         strategy="fsdp2",
         use_torch_compile=False,
         model_dtype="fp32",
         mixed_precision=_FP32,
         use_dynamic_bsz=True,
-        max_token_len_per_gpu=settings.max_token_len,
-        infer_max_token_len_per_gpu=settings.max_token_len,
+        max_token_len_per_gpu=budget,
+        infer_max_token_len_per_gpu=budget,
     )
 
 
 def _optimizer_config(settings: LearnerSettings) -> FSDPOptimizerConfig:
-    module, _, name = settings.optimizer.partition(":")
-    return FSDPOptimizerConfig(
-        lr=settings.lr,
-        betas=settings.betas,
-        weight_decay=0.0,
-        clip_grad=settings.grad_clip,
-        lr_scheduler_type="constant",
-        lr_warmup_steps=0,
-        total_training_steps=1,
-        optimizer_impl=module,
-        optimizer=name,
-    )
+    chosen = msgspec.structs.asdict(settings.optim)
+    return FSDPOptimizerConfig(clip_grad=settings.actor.grad_clip, total_training_steps=settings.steps, **chosen)
 
 
 def _actor_config(settings: LearnerSettings, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig) -> FSDPActorConfig:
     # The batch is one mini-batch whatever its size, so veRL's mini-batch fields only have to be valid.
+    actor = settings.actor
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
         ppo_mini_batch_size=1,
         ppo_micro_batch_size_per_gpu=1,
         use_dynamic_bsz=True,
-        ppo_max_token_len_per_gpu=settings.max_token_len,
+        ppo_max_token_len_per_gpu=actor.ppo_max_token_len_per_gpu,
         use_kl_loss=False,
         loss_agg_mode="token-mean",
-        clip_ratio=settings.clip_ratio,
-        clip_ratio_low=settings.clip_ratio,
-        clip_ratio_high=settings.clip_ratio,
+        clip_ratio=actor.clip_ratio,
+        clip_ratio_low=actor.clip_ratio_low or actor.clip_ratio,
+        clip_ratio_high=actor.clip_ratio_high or actor.clip_ratio,
+        clip_ratio_c=actor.clip_ratio_c,
         optim=optimizer,
         fsdp_config=engine,
     )

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from services.trainer.samples import Sample
+from shared.config import ActorConfig, AlgorithmConfig, OptimConfig
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerSettings:
-    """How a learner is set up; the names are veRL's where it has one.
+    """How a learner is set up.
 
     Attributes:
-        lr: learning rate.
-        betas: of AdamW.
-        optimizer: `module:Class` of a torch optimizer.
-        clip_ratio: of the policy ratio.
-        grad_clip: largest gradient norm.
-        max_token_len: token budget of one micro-batch.
+        algorithm: what a batch's tokens weigh.
+        actor: the loss and its steps.
+        optim: the optimizer and its schedule.
+        steps: updates of the whole run, which a schedule is stretched over.
         threads: of torch.
         seed: of torch.
         temperature: that rollouts are sampled at; the policy that is trained is the one at this temperature.
-        rollout_is_threshold: that importance weights are truncated at (veRL `rollout_correction.rollout_is=token`); 0 for none.
     """
 
-    lr: float
-    betas: tuple[float, float] = (0.9, 0.999)
-    optimizer: str = "torch.optim:AdamW"
-    clip_ratio: float = 0.2
-    grad_clip: float = 1.0
-    max_token_len: int = 16384
+    algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    steps: int = 1
     threads: int = 1
     seed: int = 0
     temperature: float = 1.0
-    rollout_is_threshold: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

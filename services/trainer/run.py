@@ -110,7 +110,7 @@ class Run:
                 asyncio.run_coroutine_threadsafe(told, loop).result(_REPORT_S)
 
         await tools.stage("warm start", "loading the learner", 0, config.steps)
-        warm = WarmStart(base, config, learner_settings(self._config, config.lr, config.optimizer), tools.files.weights)
+        warm = WarmStart(base, config, learner_settings(self._config), tools.files.weights)
         return await tools.thread.run(warm.run, tools.factory, progress)
 
     async def _evaluate(self, label: str, tasks: list[Path], publisher: Publisher, version: int) -> None:
@@ -148,8 +148,8 @@ class Run:
         return RunFinished(run_id=summary.run_id, ok=summary.ok, error=summary.error, summary=msgspec.to_builtins(summary))
 
 
-def learner_settings(config: Config, lr: float | None = None, optimizer: str = "torch.optim:AdamW") -> LearnerSettings:
-    """The learner's settings, for RL unless `lr` and `optimizer` say otherwise.
+def learner_settings(config: Config) -> LearnerSettings:
+    """The learner's settings for RL.
 
     Raises:
         ConfigError: rollouts would be greedy.
@@ -158,14 +158,11 @@ def learner_settings(config: Config, lr: float | None = None, optimizer: str = "
     if not config.proxy.temperature:
         raise ConfigError("proxy.temperature is 0: greedy rollouts do not explore, and have no log-probs to learn from")
     return LearnerSettings(
-        lr=trainer.lr if lr is None else lr,
-        betas=trainer.betas,
-        optimizer=optimizer,
-        clip_ratio=trainer.clip_ratio,
-        grad_clip=trainer.grad_clip,
-        max_token_len=trainer.ppo_max_token_len_per_gpu,
+        algorithm=trainer.algorithm,
+        actor=trainer.actor,
+        optim=trainer.optim,
+        steps=trainer.steps,
         threads=trainer.threads,
         seed=config.run.seed,
         temperature=config.proxy.temperature,
-        rollout_is_threshold=trainer.rollout_is_threshold,
     )

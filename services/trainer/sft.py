@@ -10,8 +10,10 @@ import json
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from services.trainer.model import vocab_size
 from services.trainer.ports import LearnerFactory, LearnerSettings
@@ -35,7 +37,7 @@ class WarmStart:
     Attributes:
         model: folder of the model to start from.
         config: what to do.
-        settings: of the learner; `lr` and `optimizer` are the warm start's own.
+        settings: of the learner; its learning rate and optimizer become the warm start's own.
         folder: gets the result where no cache is configured.
     """
 
@@ -47,11 +49,17 @@ class WarmStart:
     def result(self) -> Path:
         """Folder of the result: named by a hash of all that it depends on, so that it is never taken for another's."""
         files = {f.name: _file_hash(f) for f in sorted(self.model.iterdir()) if f.is_file()}
-        s = self.settings
-        settings = [s.seed, s.lr, s.betas, s.optimizer, s.grad_clip, self.config.steps, self.config.batch]
+        s, optim = self.settings, msgspec.structs.astuple(self._settings.optim)
+        settings = [s.seed, optim, s.actor.grad_clip, self.config.steps, self.config.batch]
         text = json.dumps([_file_hash(Path(self.config.rows)), files, settings])
         base = Path(self.config.cache) if self.config.cache else self.folder
         return base / f"warm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def _settings(self) -> LearnerSettings:
+        module, _, name = self.config.optimizer.partition(":")
+        optim = msgspec.structs.replace(self.settings.optim, lr=self.config.lr, optimizer_impl=module, optimizer=name)
+        return replace(self.settings, optim=optim)
 
     def run(self, factory: LearnerFactory, progress: Progress) -> Path:
         """Trains unless the result is there already. Returns its folder, which transformers can load.
@@ -62,8 +70,8 @@ class WarmStart:
         target = self.result()
         if target.is_dir():
             return target
-        rows = read_rows(Path(self.config.rows), vocab_size(self.model), self.settings.max_token_len)
-        learner = factory(self.model, self.settings)
+        rows = read_rows(Path(self.config.rows), vocab_size(self.model), self.settings.actor.ppo_max_token_len_per_gpu)
+        learner = factory(self.model, self._settings)
         batches = draw_batches(rows, self.config.batch, self.settings.seed)
         for step in range(1, self.config.steps + 1):
             loss = learner.sft_step(next(batches), learning_rate(step, self.config.steps, self.config.lr))

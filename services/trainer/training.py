@@ -57,7 +57,7 @@ class Training:
         try:
             with _timed(timings, "gen"):
                 await self._gather(step, gathered)
-            samples = weigh(cut(gathered, ledger, config, self.version), config)
+            samples = weigh(cut(gathered, ledger, config, self.version), config.algorithm)
             with _timed(timings, "update"):
                 update = await self._tools.thread.run(self._learner.update, samples) if samples else None
         except BaseException:

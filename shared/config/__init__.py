@@ -1,6 +1,9 @@
 """Configuration: `model.py` says what exists, `resolve.py` finds each value and remembers where it came from."""
 
+from shared.config.actor import ActorConfig, PolicyLossConfig
+from shared.config.algorithm import AlgorithmConfig, RolloutCorrectionConfig
 from shared.config.model import Config, ServiceName
+from shared.config.optim import OptimConfig
 from shared.config.resolve import Resolved, load_config, resolve
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
@@ -8,7 +11,8 @@ from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfi
 from shared.config.training import CollectorConfig, TrainerConfig, WarmStartConfig
 
 __all__ = [
-    "AutoConfig", "BusConfig", "CollectorConfig", "Config", "DockerConfig", "EngineConfig", "KubernetesConfig",
-    "OrchestratorConfig", "ProxyConfig", "Resolved", "ResourcesConfig", "RunConfig", "ServiceName", "StagesConfig",
-    "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CollectorConfig", "Config", "DockerConfig", "EngineConfig",
+    "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PolicyLossConfig", "ProxyConfig", "Resolved", "ResourcesConfig",
+    "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig",
+    "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -135,7 +135,7 @@ def _value(name: str, text: str) -> Any:
     """A text from outside as the type of its field: strings stay as they are, all else is read as TOML."""
     *sections, key = name.split(".")
     kind = next((f.type for f in msgspec.structs.fields(_section(".".join(sections))) if f.name == key), None)
-    if kind is str:
+    if kind is str or (str in get_args(kind) and "_" in text):  # 0.5_2 is a number in TOML; a pair of bounds here
         return text
     try:
         return tomllib.loads(f"v = {text}")["v"]

@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from shared.config.actor import ActorConfig
+from shared.config.algorithm import AlgorithmConfig
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
+from shared.config.optim import OptimConfig
 
 
 class CollectorConfig(Section, frozen=True, kw_only=True):
@@ -58,30 +61,20 @@ class WarmStartConfig(Section, frozen=True, kw_only=True):
 
 
 class TrainerConfig(Section, frozen=True, kw_only=True):
-    """GRPO through veRL; the names are veRL's where it has one.
+    """Training through veRL; the names are veRL's where it has one.
 
     Attributes:
         harness: adapter that rollouts run in.
         steps: training steps.
         groups: groups a step (veRL `data.train_batch_size`).
         n: rollouts a group (veRL `rollout.n`).
-        lr: learning rate.
-        betas: of AdamW.
-        clip_ratio: of the policy ratio.
-        grad_clip: largest gradient norm.
-        adv_estimator: what a reward is compared with: `grpo` the group's mean, `rloo` the mean of the group's others.
-        norm_adv_by_std_in_grpo: with `grpo`, divide the advantage by the group's standard deviation.
-        gamma: a call's reward is the trajectory's, times gamma for each trained call that came after it.
-        loss_weighting: what every token's loss is divided by: `trajectory` by the trained tokens of its trajectory, so that
-            each votes alike; `token-mean` by those of the whole batch (DAPO); `constant` by `loss_scale_factor` (Dr.GRPO).
-        loss_scale_factor: tokens that a trajectory's loss is divided by under `constant`.
+        algorithm: rewards to advantages and weights.
+        actor: the policy's loss and its steps.
+        optim: the optimizer and its schedule.
         max_staleness: weight versions by which the oldest call of a group may lag behind the one that is trained.
-        rollout_is_threshold: a token that the trained weights find likelier than those that sampled it weighs more, up to this
-            (veRL `rollout_correction.rollout_is=token`); 0 weighs none.
         quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
         max_tokens: tokens of one reply in rollouts.
         oversample: groups started a step at most, as a multiple of `groups`, when groups are dropped.
-        ppo_max_token_len_per_gpu: token budget of one micro-batch.
         threads: of torch.
         save_freq: steps between checkpoints; 0 saves the last only.
         eval_episodes: held-out episodes before and after; 0 skips evaluation.
@@ -94,21 +87,13 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     steps: Whole = 10
     groups: Count = 8
     n: Annotated[int, Meta(ge=2)] = 8
-    lr: Positive = 1e-6
-    betas: tuple[float, float] = (0.9, 0.999)
-    clip_ratio: Positive = 0.2
-    grad_clip: Positive = 1.0
-    adv_estimator: Literal["grpo", "rloo"] = "grpo"
-    norm_adv_by_std_in_grpo: bool = True
-    gamma: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    loss_weighting: Literal["trajectory", "token-mean", "constant"] = "trajectory"
-    loss_scale_factor: Count = 1024
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    actor: ActorConfig = ActorConfig()
+    optim: OptimConfig = OptimConfig()
     max_staleness: Whole = 0
-    rollout_is_threshold: NonNegative = 2.0
     quarantine_after: Whole = 3
     max_tokens: Count = 512
     oversample: Annotated[float, Meta(ge=1)] = 1.5
-    ppo_max_token_len_per_gpu: Count = 16384
     threads: Count = 1
     save_freq: Whole = 5
     eval_episodes: Whole = 64

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from safetensors.torch import load_file
 
 from services.trainer.advantage import baselines, call_advantages, weigh
 from services.trainer.ports import LearnerSettings
 from services.trainer.samples import Sample, Vote
-from shared.config import TrainerConfig
+from shared.config import AlgorithmConfig
 from shared.events import Span
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 MakeLearner = Callable[..., "VerlLearner"]
 EXACT = 1e-5
 """Nats that fp32 log-probs of two implementations may differ by."""
-CONFIG, UNSCALED, DISCOUNTED = TrainerConfig(), TrainerConfig(norm_adv_by_std_in_grpo=False), TrainerConfig(gamma=0.9)
+CONFIG, UNSCALED, DISCOUNTED = AlgorithmConfig(), AlgorithmConfig(norm_adv_by_std_in_grpo=False), AlgorithmConfig(gamma=0.9)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def learner(model: Path) -> MakeLearner:
     from services.trainer.learner import VerlLearner
 
-    return lambda folder=model, **settings: VerlLearner(folder, LearnerSettings(**{"lr": 1e-3, **settings}))
+    return lambda folder=model, **settings: VerlLearner(folder, learner_settings(settings))
+
+
+def learner_settings(changed: Mapping[str, Any]) -> LearnerSettings:
+    return msgspec.convert({**changed, "optim": {"lr": 1e-3, **changed.get("optim", {})}}, LearnerSettings)
 
 
 def ids(length: int, seed: int) -> list[int]:
@@ -119,7 +124,8 @@ def test_the_first_on_policy_step_has_ratio_one(learner: MakeLearner) -> None:
 
 def test_calls_merged_into_rows_learn_what_separate_calls_learn(learner: MakeLearner, tmp_path: Path) -> None:
     # Plain gradient descent with a rate of 1: the weights move by the gradient itself.
-    settings = {"optimizer": "torch.optim:SGD", "lr": 1.0, "grad_clip": 1e9, "rollout_is_threshold": 0.0}
+    plain = {"rollout_correction": {"rollout_is": "none"}}
+    settings = {"optim": {"optimizer": "SGD", "lr": 1.0}, "actor": {"grad_clip": 1e9}, "algorithm": plain}
     begin, one, other = learner(), learner(**settings), learner(**settings)
     a, b = one.update(weigh(merged(), DISCOUNTED)), other.update(weigh(unmerged(), DISCOUNTED))
     assert a.metrics["actor/pg_loss"] == pytest.approx(b.metrics["actor/pg_loss"], abs=1e-6)
@@ -144,7 +150,7 @@ def test_the_loss_is_a_mean_over_trajectories(learner: MakeLearner) -> None:
 def test_a_token_weighs_by_how_much_likelier_it_has_become_up_to_the_threshold(learner: MakeLearner) -> None:
     (group,) = merged()
     made = weigh([[Vote(3.0, group[0].samples), Vote(1.0, [])]], UNSCALED)  # on-policy, the loss is -1
-    corrected, plain = learner(), learner(rollout_is_threshold=0.0)
+    corrected, plain = learner(), learner(algorithm={"rollout_correction": {"rollout_is": "none"}})
     for agent, factor, weight in ((corrected, 1.5, 1.5), (corrected, 4.0, 2.0), (plain, 4.0, 1.0)):
         samples = [replace(s, logprobs=[p - math.log(factor) for p in s.logprobs]) for s in on_policy(agent, made)]
         update = agent.update(samples)
@@ -162,7 +168,7 @@ def test_advantages_of_a_group_are_verls() -> None:
     for config, verls in (
         (CONFIG, partial(compute_grpo_outcome_advantage, norm_adv_by_std_in_grpo=True)),
         (UNSCALED, partial(compute_grpo_outcome_advantage, norm_adv_by_std_in_grpo=False)),
-        (TrainerConfig(adv_estimator="rloo"), compute_rloo_outcome_advantage),
+        (AlgorithmConfig(adv_estimator="rloo"), compute_rloo_outcome_advantage),
     ):
         scores = torch.tensor(rewards).unsqueeze(-1)
         theirs, _ = verls(token_level_rewards=scores, response_mask=torch.ones(4, 1), index=index)
@@ -172,7 +178,7 @@ def test_advantages_of_a_group_are_verls() -> None:
 
 
 def test_two_learners_follow_each_other_in_one_process(learner: MakeLearner, tmp_path: Path) -> None:
-    first = learner(optimizer="services.trainer.muon:MuonAdamW", betas=(0.9, 0.98))
+    first = learner(optim={"optimizer_impl": "services.trainer.muon", "optimizer": "MuonAdamW", "betas": (0.9, 0.98)})
     rows = [Sample(ids(16, seed), 1, [1] * 15, [0.0] * 15) for seed in range(4)]
     losses = [first.sft_step(rows, 3e-3) for _ in range(8)]
     assert losses[-1] < losses[0] - 0.5

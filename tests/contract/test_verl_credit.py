@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from services.collector.assemble import assemble
 from services.trainer.advantage import weigh
 from services.trainer.samples import Sample, Vote, read_vote
-from shared.config import TrainerConfig
+from shared.config import AlgorithmConfig
 from shared.events import Span
 from tests.contract.verl_kit import Policy, gradients, plain_loss, verl_loss
 from tests.unit.collector.rollouts import Session, sessions
@@ -30,7 +30,7 @@ SINGLE = 1e-6
 trees = groups(st.floats(-2, 2))
 lots = st.randoms(use_true_random=False)
 configs = st.builds(
-    TrainerConfig,
+    AlgorithmConfig,
     adv_estimator=st.sampled_from(["grpo", "rloo"]),
     norm_adv_by_std_in_grpo=st.booleans(),
     gamma=st.sampled_from([1.0, 0.9]),
@@ -40,7 +40,7 @@ configs = st.builds(
 examples = settings(max_examples=25, deadline=None)
 
 
-def batch_of(made: Iterable[Iterable[Rollout]], rows: Callable[[Rollout], Any], config: TrainerConfig) -> list[Sample]:
+def batch_of(made: Iterable[Iterable[Rollout]], rows: Callable[[Rollout], Any], config: AlgorithmConfig) -> list[Sample]:
     return weigh([[rows(r) for r in group] for group in made], config)
 
 
@@ -67,7 +67,7 @@ def assert_same_learning(rows: Sequence[Sample], other: Sequence[Sample]) -> Non
 @examples
 @given(trees, configs, lots)
 def test_merged_rows_have_the_loss_and_the_gradient_of_separate_calls(
-    made: list[list[Rollout]], config: TrainerConfig, owners: random.Random
+    made: list[list[Rollout]], config: AlgorithmConfig, owners: random.Random
 ) -> None:
     alone = batch_of(made, unmerged, config)
     for _ in range(2):  # the second time, other rows train the shared calls
@@ -76,7 +76,7 @@ def test_merged_rows_have_the_loss_and_the_gradient_of_separate_calls(
 
 @examples
 @given(st.lists(sessions(), min_size=2, max_size=3), configs)
-def test_so_have_the_rows_that_the_collector_makes(made: list[Session], config: TrainerConfig) -> None:
+def test_so_have_the_rows_that_the_collector_makes(made: list[Session], config: AlgorithmConfig) -> None:
     """Rollouts with retries, rewritten histories, helpers and replies that were cut off."""
     rows = [assemble(s.records, s.sealed(), max_row_tokens=1000).rows for s in made]
     assume(any(rows))
@@ -87,7 +87,9 @@ def test_so_have_the_rows_that_the_collector_makes(made: list[Session], config: 
 
 @examples
 @given(trees, configs, lots)
-def test_verls_loss_is_the_documented_formula(made: list[list[Rollout]], config: TrainerConfig, owners: random.Random) -> None:
+def test_verls_loss_is_the_documented_formula(
+    made: list[list[Rollout]], config: AlgorithmConfig, owners: random.Random
+) -> None:
     policy, old = Policy(0), Policy(1)
     expected = plain_loss(made, config, policy, old)
     rows = batch_of(made, lambda r: merged(r, owners), config)
@@ -96,7 +98,7 @@ def test_verls_loss_is_the_documented_formula(made: list[list[Rollout]], config:
 
 @examples
 @given(trees, configs, lots)
-def test_on_policy_the_ratio_is_one(made: list[list[Rollout]], config: TrainerConfig, owners: random.Random) -> None:
+def test_on_policy_the_ratio_is_one(made: list[list[Rollout]], config: AlgorithmConfig, owners: random.Random) -> None:
     """The loss is then minus the mean of the weighted advantages, and nothing is clipped."""
     policy, rows = Policy(0), batch_of(made, lambda r: merged(r, owners), config)
     terms = [a * (span.end - span.start) for s in rows for span, a in zip(s.spans, s.advantages, strict=True)]
@@ -109,7 +111,7 @@ def test_a_mean_over_rows_would_depend_on_how_calls_are_merged() -> None:
     root = Call(1, None, (1, 2, 3), 2, True)
     calls = [root, Call(2, root, (1, 2, 3, 4, 5, 6, 7), 3, True), Call(3, None, (8, 9), 1, True)]
     made = [[Rollout(1.0, calls), Rollout(0.0, [Call(1, None, (5, 6, 7), 2, True)])]]
-    policy, old, config = Policy(0), Policy(1), TrainerConfig()
+    policy, old, config = Policy(0), Policy(1), AlgorithmConfig()
     rows = batch_of(made, lambda r: merged(r, random.Random(0)), config)
     alone = batch_of(made, unmerged, config)
     one, other = (verl_loss(batch, policy, old, "seq-mean-token-mean").item() for batch in (rows, alone))

@@ -20,7 +20,7 @@ from services.trainer.samples import Sample
 from services.trainer.serving import make_serving_copy
 from services.trainer.vllm_command import vllm_command
 from services.trainer.weights import VllmEngine
-from shared.config import EngineConfig, TrainerConfig
+from shared.config import EngineConfig, OptimConfig, TrainerConfig
 from shared.errors import EngineError
 
 if TYPE_CHECKING:
@@ -88,7 +88,12 @@ async def pushed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Push
     try:
         await engine.wait_healthy(300)
         await engine.open_transfer()
-        yield Pushed(VerlLearner(model, LearnerSettings(lr=1e-3)), engine, f"http://127.0.0.1:{port}", folder / "weights")
+        yield Pushed(
+            VerlLearner(model, LearnerSettings(optim=OptimConfig(lr=1e-3))),
+            engine,
+            f"http://127.0.0.1:{port}",
+            folder / "weights",
+        )
     finally:
         await engine.close()
         process.terminate()
@@ -141,6 +146,6 @@ async def test_sampled_log_probs_are_of_the_distribution_at_the_temperature(push
     from services.trainer.learner import VerlLearner
 
     pushed.learner.save_model(pushed.folder / "now")
-    cold = VerlLearner(pushed.folder / "now", LearnerSettings(lr=1e-3, temperature=0.5))
+    cold = VerlLearner(pushed.folder / "now", LearnerSettings(optim=OptimConfig(lr=1e-3), temperature=0.5))
     sample = Sample(prompt + choice["token_ids"], len(prompt), [1] * len(logprobs), logprobs)
     assert max(cold.update([sample]).logprob_gaps) < EXACT

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from services.trainer.samples import Sample
-from shared.config import TrainerConfig
+from shared.config import AlgorithmConfig
 from tests.unit.trainer.trees import VOCABULARY, Call, Rollout
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def verl_loss(samples: Sequence[Sample], policy: Policy, old: Policy, mode: str 
     return loss
 
 
-def plain_loss(made: Sequence[Sequence[Rollout]], config: TrainerConfig, policy: Policy, old: Policy) -> float:
+def plain_loss(made: Sequence[Sequence[Rollout]], config: AlgorithmConfig, policy: Policy, old: Policy) -> float:
     """The formula of docs/credit.md in plain floats, rollout by rollout and call by call."""
     rollouts = [(r, group) for group in made for r in group if r.trained]
     per_rollout = []
@@ -80,7 +80,7 @@ def plain_loss(made: Sequence[Sequence[Rollout]], config: TrainerConfig, policy:
     return math.fsum(tokens / d for tokens, d in zip(per_rollout, by, strict=True)) / len(rollouts)
 
 
-def plain_advantage(rollout: Rollout, call: Call, rewards: Sequence[float], config: TrainerConfig) -> float:
+def plain_advantage(rollout: Rollout, call: Call, rewards: Sequence[float], config: AlgorithmConfig) -> float:
     if len(set(rewards)) == 1:
         return 0.0
     size, mean = len(rewards), sum(rewards) / len(rewards)

@@ -179,7 +179,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="no attempt 2; there are 1"):
         show(root, RUN, "r0", attempt=2, tokens=False, as_json=True)
     with pytest.raises(ConfigError, match="settings of the collector only"):
-        replay(root, RUN, ["trainer.gamma=0.5"], as_json=True)
+        replay(root, RUN, ["trainer.algorithm.gamma=0.5"], as_json=True)
 
 
 def test_long_texts_are_clipped_with_a_note() -> None:

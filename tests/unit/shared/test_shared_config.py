@@ -16,15 +16,15 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_set_wins_over_environment_over_file_over_default(tmp_path: Path) -> None:
-    file = write(tmp_path, "[trainer]\nsteps = 3\nn = 4\nlr = 0.1\n")
+    file = write(tmp_path, "[trainer]\nsteps = 3\nn = 4\noptim.lr = 0.1\n")
     env = {"OPENFORGE__TRAINER__STEPS": "5", "OPENFORGE__TRAINER__N": "6", "UNRELATED": "x"}
     resolved = resolve(file, ["trainer.steps=7"], env)
     trainer = resolved.config.trainer
-    assert (trainer.steps, trainer.n, trainer.lr, trainer.groups) == (7, 6, 0.1, 8)
+    assert (trainer.steps, trainer.n, trainer.optim.lr, trainer.groups) == (7, 6, 0.1, 8)
     origins = {name: origin for name, _, origin in resolved.items()}
     assert origins["trainer.steps"] == "--set"
     assert origins["trainer.n"] == "environment OPENFORGE__TRAINER__N"
-    assert origins["trainer.lr"] == str(file)
+    assert origins["trainer.optim.lr"] == str(file)
     assert origins["trainer.groups"] == "default"
 
 
@@ -70,3 +70,29 @@ def test_the_resolved_file_is_read_back_and_garbage_is_not(tmp_path: Path) -> No
     file.write_bytes(b"{")
     with pytest.raises(ConfigError):
         load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["rollout_is_threshold=5_2"], "a positive number, or lower_upper"),
+        (["rollout_is_threshold=0"], "a positive number"),
+        (["rollout_rs=seq_max_k1", "rollout_rs_threshold=2"], "'seq_max_k1' is none of none, token_k1"),
+        (["rollout_rs=token_k1"], "rollout_rs_threshold of token_k1 is ''"),
+        (["rollout_rs=token_k2", "rollout_rs_threshold=0.5_2"], "it takes a positive number"),
+        (["rollout_rs=token_k1,seq_sum_k2", "rollout_rs_threshold=1,2,3"], "3 bounds for 2 tests"),
+        (["bypass_mode=true"], "set rollout_is to none"),
+    ],
+)
+def test_a_correction_that_verl_would_not_take_is_refused(settings: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(None, [f"trainer.algorithm.rollout_correction.{s}" for s in settings], {})
+
+
+def test_a_pair_of_bounds_is_no_number_with_an_underscore() -> None:
+    """TOML reads 0.5_2 as 0.52."""
+    texts = ["rollout_is_threshold=0.5_2", "rollout_rs=token_k1, seq_max_k2", "rollout_rs_threshold=0.5_2, 3"]
+    found = resolve(None, [f"trainer.algorithm.rollout_correction.{t}" for t in texts], {}).config.trainer.algorithm
+    correction = found.rollout_correction
+    assert (correction.rollout_is_threshold, correction.tests) == ("0.5_2", ["token_k1", "seq_max_k2"])
+    assert correction.rollout_rs_threshold == "0.5_2, 3"

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from services.trainer.advantage import baselines, call_advantages, loss_weights, weigh
 from services.trainer.samples import Vote, read_vote
-from shared.config import TrainerConfig
+from shared.config import AlgorithmConfig
 from shared.events import Span
 from tests.unit.trainer.trees import Rollout, groups, merged, unmerged
 from tests.unit.trainer.twins import trajectory
 
 rewards = st.lists(st.floats(-10, 10), min_size=2, max_size=8, unique=True)
 settings_ = st.builds(
-    TrainerConfig,
+    AlgorithmConfig,
     adv_estimator=st.sampled_from(["grpo", "rloo"]),
     norm_adv_by_std_in_grpo=st.booleans(),
     gamma=st.sampled_from([1.0, 0.9, 0.5]),
@@ -33,21 +33,21 @@ lots = st.randoms(use_true_random=False)
 trees = groups(st.floats(-2, 2))
 
 
-def config(**trainer: Any) -> TrainerConfig:
-    return msgspec.convert(trainer, TrainerConfig)
+def config(**trainer: Any) -> AlgorithmConfig:
+    return msgspec.convert(trainer, AlgorithmConfig)
 
 
 def last_call(after: int = 0) -> list[Span]:
     return [Span(seq=1, start=0, end=1, after=after)]
 
 
-def advantages(values: list[float], settings: TrainerConfig) -> list[float]:
+def advantages(values: list[float], settings: AlgorithmConfig) -> list[float]:
     """Of rollouts of one call each."""
     compared = zip(values, baselines(values, settings), strict=True)
     return [call_advantages(r, last_call(), b, settings.gamma)[0] for r, b in compared]
 
 
-def by_rollout(made: Sequence[Sequence[Vote]], settings: TrainerConfig) -> list[dict[int, float]]:
+def by_rollout(made: Sequence[Sequence[Vote]], settings: AlgorithmConfig) -> list[dict[int, float]]:
     """For each rollout, the advantages of its trained calls by their numbers."""
     samples, found = iter(weigh(made, settings)), []
     for vote in (vote for group in made for vote in group):
@@ -78,7 +78,7 @@ def test_rloo_compares_with_the_others(values: list[float]) -> None:
 
 
 @given(settings_)
-def test_a_group_of_one_or_of_equal_rewards_learns_nothing(settings: TrainerConfig) -> None:
+def test_a_group_of_one_or_of_equal_rewards_learns_nothing(settings: AlgorithmConfig) -> None:
     assert advantages([7.0], settings) == [0.0]
     assert advantages([1.0, 1.0, 1.0], settings) == [0.0, 0.0, 0.0]
     assert baselines([], settings) == []
@@ -102,7 +102,7 @@ def test_shaping_the_reward_leaves_rloo_unbiased_and_shrinks_grpo(p: float, gamm
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 50)), min_size=1).filter(lambda t: any(d for _, d in t)), settings_)
 def test_a_token_mean_over_weighted_advantages_is_the_loss_that_is_asked_for(
-    pairs: list[tuple[float, int]], settings: TrainerConfig
+    pairs: list[tuple[float, int]], settings: AlgorithmConfig
 ) -> None:
     trained, sums = [d for _, d in pairs], [a * d for a, d in pairs]
     voters = sum(d > 0 for d in trained)
@@ -117,7 +117,7 @@ def test_a_token_mean_over_weighted_advantages_is_the_loss_that_is_asked_for(
 
 @given(trees, settings_, lots)
 def test_neither_merging_nor_the_choice_of_the_row_that_trains_a_call_changes_its_advantage(
-    made: list[list[Rollout]], settings: TrainerConfig, owners: random.Random
+    made: list[list[Rollout]], settings: AlgorithmConfig, owners: random.Random
 ) -> None:
     one, other = (by_rollout([[merged(r, owners) for r in g] for g in made], settings) for _ in range(2))
     assert one == other == by_rollout([[unmerged(r) for r in g] for g in made], settings)
@@ -126,7 +126,7 @@ def test_neither_merging_nor_the_choice_of_the_row_that_trains_a_call_changes_it
 
 @given(trees, settings_, lots)
 def test_more_rows_of_a_rollout_change_no_advantage(
-    made: list[list[Rollout]], settings: TrainerConfig, owners: random.Random
+    made: list[list[Rollout]], settings: AlgorithmConfig, owners: random.Random
 ) -> None:
     plain = msgspec.structs.replace(settings, loss_weighting="token-mean")  # weights 1: the advantages themselves
     first, *others = made[0]
@@ -139,7 +139,7 @@ def test_more_rows_of_a_rollout_change_no_advantage(
 
 @given(trees, settings_, lots)
 def test_without_gamma_all_calls_of_a_rollout_have_one_advantage(
-    made: list[list[Rollout]], settings: TrainerConfig, owners: random.Random
+    made: list[list[Rollout]], settings: AlgorithmConfig, owners: random.Random
 ) -> None:
     flat = msgspec.structs.replace(settings, gamma=1.0)
     assert all(len(set(calls.values())) <= 1 for calls in by_rollout([[merged(r, owners) for r in g] for g in made], flat))

@@ -53,7 +53,7 @@ async def test_metrics_have_the_names_of_verl(make_world: MakeWorld) -> None:
 
 
 async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world: MakeWorld) -> None:
-    world = await make_world(steps=1, norm_adv_by_std_in_grpo=False)
+    world = await make_world(steps=1, algorithm={"norm_adv_by_std_in_grpo": False})
     await world.run()
     (samples,) = world.learners[0].samples
     assert [list(s.advantages) for s in samples] == [[-0.5], [0.5]] * 6
@@ -61,7 +61,9 @@ async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world
 
 async def test_the_settings_of_credit_reach_the_learner(make_world: MakeWorld) -> None:
     credit = {"adv_estimator": "rloo", "loss_weighting": "constant", "loss_scale_factor": 8}
-    world = await make_world(steps=1, **credit)  # 4 tokens a rollout over 8, and half the group against the others: 4/3 * 1/2
+    world = await make_world(
+        steps=1, algorithm=credit
+    )  # 4 tokens a rollout over 8, and half the group against the others: 4/3 * 1/2
     await world.run()
     (samples,) = world.learners[0].samples
     assert [a for s in samples for a in s.advantages] == pytest.approx([-1 / 3, 1 / 3] * 6)
@@ -179,8 +181,9 @@ async def test_a_warm_start_precedes_the_run(make_world: MakeWorld, tmp_path: Pa
     world = await make_world(steps=1, eval_episodes=0, warm_start=warm)
     assert (await world.run()).ok
     first, second = world.learners
-    assert (first.settings.optimizer, first.settings.lr) == ("services.trainer.muon:MuonAdamW", 0.5)
-    assert second.settings.optimizer == "torch.optim:AdamW"
+    assert (first.settings.optim.optimizer_impl, first.settings.optim.optimizer) == ("services.trainer.muon", "MuonAdamW")
+    assert first.settings.optim.lr == 0.5
+    assert second.settings.optim == world.config.trainer.optim
     assert second.model.parent == world.folder / "weights"
     told = [(s.done, s.total) for s in world.of(RunStaged) if s.stage == "warm start"]
     assert told == [(0, 20), (10, 20), (20, 20)]
