@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator chaos clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -25,9 +25,14 @@ test: setup mini check ## checks and tests, with real engines and servers
 	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet"
 	@$(BIN)/python -m pytest tests/hostile tests/e2e -m "not harness and not fleet"
 
-test-fleet: setup ## tests with a real Kubernetes, built here from Debian's source (root; half an hour), and with images of harnesses
+kubernetes: ## build a small real Kubernetes from Debian's source, unless it is there (minutes; Debian 12)
 	@scripts/kubernetes.sh build
-	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -m fleet
+
+test-kubernetes: setup kubernetes ## tests with a real Kubernetes: control plane, node, pods (root; minutes)
+	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -m "fleet and not harness"
+
+test-fleet: test-kubernetes ## these, and tests that build images of harnesses (half an hour)
+	@$(BIN)/python -m pytest tests/e2e -m "fleet and harness"
 
 test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
 	@$(BIN)/openforge harness install $(PROGRAMS)

@@ -61,7 +61,7 @@ class Unschedulable(SandboxError):
 
 
 class OutOfMemory(SandboxError):
-    """A sandbox used more memory than it was given."""
+    """Memory ran out before a sandbox's agent ran, or on a machine that gave it no limit of its own."""
 
 
 class Evicted(SandboxError):
@@ -124,6 +124,10 @@ class AgentStorage(AgentTimeout):
     """The agent filled the disk that it was given."""
 
 
+class AgentMemory(AgentTimeout):
+    """The agent used up the memory that it was given, and its runner was killed with it."""
+
+
 class Cancelled(ForgeError):
     """Somebody asked for the rollout to end."""
 
@@ -153,7 +157,8 @@ POLICIES: dict[type[ForgeError], Policy] = {
     VerifierError: Policy(retry=False, grade=False, reward_valid=False),
     TaskError: Policy(retry=False, grade=False, reward_valid=False),
     Cancelled: Policy(retry=False, grade=False, reward_valid=False),
-    # A policy timeout is the policy's doing: the state it reached is verified; the group's timeout policy decides what trains.
+    # A policy timeout is the policy's doing: the state it reached is verified, unless its sandbox went with it; the group's
+    # timeout policy decides what trains.
     AgentTimeout: Policy(retry=False, grade=True, reward_valid=True),
 }
 

@@ -19,11 +19,11 @@ from services.orchestrator.limits import Limits
 from services.orchestrator.records import Records
 from services.orchestrator.spec import Status
 from services.orchestrator.stages import Course, limits_of
-from services.orchestrator.state import Outcome, Rollout, Verdict, failed, judge, judged, scheduled, started, tossed
+from services.orchestrator.state import Outcome, Rollout, Verdict, failed, judge, judge_gone, judged, scheduled, started, tossed
 from services.orchestrator.watching import Watcher
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import BusUnavailable, Cancelled, ForgeError, SandboxError
+from shared.errors import AgentTimeout, BusUnavailable, Cancelled, ForgeError, SandboxError
 from shared.events import Message, RolloutFailed
 from shared.log import log_context
 
@@ -143,6 +143,9 @@ class Attempts:
         ended = await self._carry_out(job)
         sealed = await self._sessions.seal(job.rollout)
         job.sealed = True
+        if isinstance(ended, AgentTimeout) and not job.cancelled:
+            log.info("%s: %s", job.session, ended)
+            return judge_gone(type(ended), sealed, job.course.spent.get("run", 0.0) if job.course else 0.0)
         if isinstance(ended, ForgeError):
             raise ended
         verdict = judge(ended, sealed)

@@ -61,7 +61,7 @@ class Verdict:
     """
 
     reward: float | None
-    limit: Limit | None
+    limit: type[AgentTimeout] | None
     exit_code: int | None
     agent_s: float
     verify_s: float
@@ -101,13 +101,10 @@ def judge(status: Status, sealed: Sealed) -> Verdict:
         raise Cancelled("somebody asked for its end")
     if status["phase"] != "done":
         raise SandboxError(status["error"] or f"the runner stopped in its phase {status['phase']!r}")
-    if sealed.lost:
-        raise FidelityError(f"calls {list(sealed.lost)} of {sealed.calls} have no durable record")
-    if sealed.calls and len(sealed.errored) == sealed.calls:
-        raise EngineError(f"all {sealed.calls} model calls ended in errors")
+    _recorded(sealed)
     agents = [phase for name, phase in status["phases"].items() if is_of("agent", name)]
     verifications = [phase for name, phase in status["phases"].items() if is_of("verify", name)]
-    limit = next((agent["limit"] or "wall" for agent in agents if agent["timed_out"]), None)
+    limit = next((_LIMITS[agent["limit"] or "wall"] for agent in agents if agent["timed_out"]), None)
     try:
         reward = one_reward([read_reward(verify) for verify in verifications], status.get("strategy", "mean"))
     except VerifierError:
@@ -116,6 +113,23 @@ def judge(status: Status, sealed: Sealed) -> Verdict:
         reward = None
     agent_s, verify_s = (sum(phase["seconds"] for phase in phases) for phases in (agents, verifications))
     return Verdict(reward, limit, agents[-1]["exit_code"], agent_s, verify_s)
+
+
+def judge_gone(limit: type[AgentTimeout], sealed: Sealed, agent_s: float) -> Verdict:
+    """What an attempt is worth whose sandbox went with its agent: there is nothing left to verify.
+
+    Raises:
+        FidelityError, EngineError: it is worth nothing, for that reason.
+    """
+    _recorded(sealed)
+    return Verdict(None, limit, None, agent_s, 0.0)
+
+
+def _recorded(sealed: Sealed) -> None:
+    if sealed.lost:
+        raise FidelityError(f"calls {list(sealed.lost)} of {sealed.calls} have no durable record")
+    if sealed.calls and len(sealed.errored) == sealed.calls:
+        raise EngineError(f"all {sealed.calls} model calls ended in errors")
 
 
 def tossed(verdict: Verdict, rollout_id: str) -> Verdict:
@@ -138,7 +152,7 @@ def judged(rollout: Rollout, verdict: Verdict, limit_s: float, account: Account)
     """The current attempt ended with a verdict; `limit_s` is the wall-clock limit that its agent had."""
     fields = {**_named(rollout), **_spent(account), "reward": verdict.reward, "agent_s": verdict.agent_s}
     if verdict.limit:
-        reason = _LIMITS[verdict.limit].__name__
+        reason = verdict.limit.__name__
         message: Outcome = _message(RolloutTimedOut, rollout, **fields | {"stage": "agent"}, limit_s=limit_s, reason=reason)
     else:
         message = _message(RolloutFinished, rollout, **fields, exit_code=verdict.exit_code, verify_s=verdict.verify_s)

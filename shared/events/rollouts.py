@@ -137,8 +137,10 @@ class RolloutTimedOut(OutcomeMessage, frozen=True, kw_only=True, tag="rollout.ti
     """The agent reached a limit of its own and was ended with all it had started. Last message of the rollout.
 
     Attributes:
-        reason: which limit, as a class name from `shared.errors`: `AgentTimeout` (wall clock), `AgentIdle`, `AgentStorage`.
-        reward: of the state it had reached; None when the verifier left none. The group's timeout policy decides on its use.
+        reason: which limit, as a class name from `shared.errors`: `AgentTimeout` (wall clock), `AgentIdle`, `AgentStorage`,
+            `AgentMemory`.
+        reward: of the state it had reached; None when the verifier left none, or the sandbox went with the agent. The group's
+            timeout policy decides on its use.
         limit_s: its wall-clock limit in seconds.
         agent_s: wall-clock seconds of the agent.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from services.orchestrator.backends.docker.container import container_name
 from services.orchestrator.backends.port import Resources
-from shared.errors import ImageError, OutOfMemory, SandboxError
+from shared.errors import AgentMemory, ImageError, SandboxError
 from tests.contract.docker_room import DONE, Room, open_room
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("docker_engine")]
@@ -63,9 +63,9 @@ async def test_something_else_in_place_of_a_status_is_an_error(room: Room, made:
     assert isinstance(ended.error, SandboxError)
 
 
-async def test_more_memory_than_was_given_is_an_error_of_its_own(room: Room) -> None:
+async def test_more_memory_than_was_given_is_the_agents_doing(room: Room) -> None:
     await room.start("s1", "exec tail /dev/zero", resources=Resources(memory_mb=32))
-    assert isinstance((await room.until("s1", "ended")).error, OutOfMemory)
+    assert isinstance((await room.until("s1", "ended")).error, AgentMemory)
 
 
 async def test_more_processes_than_were_given_cannot_be_had(room: Room) -> None:

@@ -79,7 +79,7 @@ class End:
 
 
 ENDS = (
-    End(137, "OOMKilled", "OutOfMemory"),
+    End(137, "OOMKilled", "AgentMemory"),
     End(137, "Error", "SandboxError", "exit code 137"),
     *[End(0, "Completed", "finished")] * 6,
 )

@@ -13,6 +13,7 @@ from shared.ids import new_run_id
 from tests.contract.docker_kit import IMAGE
 from tests.hostile.containers import Contained, cleared
 from tests.kube.cluster import Cluster
+from tests.kube.fixtures import REAL
 from tests.kube.kit import HARNESS
 from tests.unit.orchestrator.runners import Bench
 from tests.unit.proxy.world import KEY, World
@@ -26,7 +27,7 @@ async def kubernetes_arena(
     port, control = (int(url.rpartition(":")[2]) for url in (proxy.proxy.url, proxy.proxy.control_url))
     settings = KubernetesConfig(
         kubeconfig=str(cluster.kubeconfig), namespace=namespace, image=IMAGE, harness_image=HARNESS, pull_policy="Never",
-        proxy_url=f"http://{cluster.gateway}:{port}", node_selector=["kubernetes.io/hostname=localhost"],
+        proxy_url=f"http://{cluster.gateway}:{port}", node_selector=REAL,
     )  # fmt: skip
     config = Config(
         run=RunConfig(id=new_run_id()), engine=EngineConfig(url="http://127.0.0.1:9"),

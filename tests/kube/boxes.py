@@ -53,15 +53,15 @@ def ended(code: int, reason: str = "Completed", message: str = "") -> dict[str, 
 def told(
     phase: str = "Pending", *, main: dict[str, Any] | None = None, inits: tuple[dict[str, Any], ...] = (),
     node: str = "node1", reason: str = "", message: str = "", deleted: dt.datetime | None = None,
-    conditions: tuple[dict[str, Any], ...] = (), session: str = SESSION_ID, uid: str = "u1",
+    conditions: tuple[dict[str, Any], ...] = (), session: str = SESSION_ID, uid: str = "u1", memory: str = "64Mi",
 ) -> Pod:  # fmt: skip
-    """A pod as the API server tells of it."""
+    """A pod as the API server tells of it; `memory` is the agent's limit, if it has one."""
     about: dict[str, Any] = {
         "metadata": {"name": "openforge-x", "uid": uid, "resourceVersion": "7", "annotations": {SESSION: session}},
         "spec": {
             "nodeName": node, "activeDeadlineSeconds": 60,
             "initContainers": [{"name": c["name"], "image": c["image"]} for c in inits],
-            "containers": [{"name": "agent", "image": "img"}],
+            "containers": [{"name": "agent", "image": "img", "resources": {"limits": {"memory": memory} if memory else {}}}],
         },
         "status": {
             "phase": phase, "reason": reason, "message": message, "conditions": list(conditions),

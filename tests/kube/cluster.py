@@ -14,7 +14,7 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[2]
 SCRIPT = REPO / "scripts/kubernetes.sh"
 BUILT = Path(os.environ.get("OPENFORGE_CACHE") or Path.home() / ".cache/openforge") / "kubernetes/built"
-NOT_BUILT = "no Kubernetes is built here: scripts/kubernetes.sh build"
+NOT_BUILT = "no Kubernetes is built here: make kubernetes"
 START_S = 240
 _POLICY = """apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -18,6 +18,7 @@ from services.orchestrator.depot import Depot
 from shared.config import KubernetesConfig, OrchestratorConfig, ProxyConfig
 from tests.contract.docker_kit import IMAGE, DockerKit
 from tests.kube.cluster import REPO, Cluster
+from tests.kube.fixtures import REAL
 
 HARNESS = "openforge-harness-react:latest"
 
@@ -32,7 +33,7 @@ class KubernetesKit(DockerKit):
             port = free.getsockname()[1]
         settings = KubernetesConfig(
             kubeconfig=str(cluster.kubeconfig), namespace=namespace, image=IMAGE, harness_image=HARNESS, pull_policy="Never",
-            proxy_url=f"http://{cluster.gateway}:{port}", node_selector=["kubernetes.io/hostname=localhost"],
+            proxy_url=f"http://{cluster.gateway}:{port}", node_selector=REAL,
         )  # fmt: skip
         self._config = msgspec.structs.replace(
             self._config, proxy=ProxyConfig(host="0.0.0.0", port=port),

@@ -25,7 +25,7 @@ from services.orchestrator.backends.port import Box, Resources, Seen
 from services.orchestrator.spec import Spec
 from shared.config import Config, ProxyConfig
 from shared.config.sandboxes import ResourcesConfig
-from shared.errors import ConfigError, ImageError, OutOfMemory, SandboxError
+from shared.errors import AgentMemory, ConfigError, ImageError, OutOfMemory, SandboxError
 
 STATUS = {"pid": 1, "phase": "done", "error": None, "phases": {}}
 LEFT = json.dumps(STATUS).encode()
@@ -46,9 +46,9 @@ def host(asked: Box, **more: Any) -> dict[str, Any]:
     return found
 
 
-def outcome(exit_code: int, left: bytes = b"", printed: str = "", **more: Any) -> Seen:
+def outcome(exit_code: int, left: bytes = b"", printed: str = "", *, memory: int = 1 << 30, **more: Any) -> Seen:
     state = {"Status": "exited", "ExitCode": exit_code, "OOMKilled": False, "Error": "", **more}
-    return ended("r1-a1", state, left, printed, "vm")
+    return ended("r1-a1", {"State": state, "HostConfig": {"Memory": memory}}, left, printed, "vm")
 
 
 def test_sessions_of_two_runs_have_two_containers() -> None:
@@ -156,7 +156,8 @@ def test_a_status_that_is_none_is_an_error(left: str) -> None:
 
 
 def test_ends_by_other_hands_are_told_apart() -> None:
-    assert isinstance(outcome(137, OOMKilled=True).error, OutOfMemory)
+    assert isinstance(outcome(137, OOMKilled=True).error, AgentMemory)
+    assert isinstance(outcome(137, OOMKilled=True, memory=0).error, OutOfMemory)
     assert "killed from outside" in str(outcome(137).error)
     assert isinstance(outcome(127, Error='exec: "/x": no such file').error, ImageError)
     assert not isinstance(outcome(128, Error="cannot mount").error, ImageError)

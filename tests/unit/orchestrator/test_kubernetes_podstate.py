@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from services.orchestrator.backends.kubernetes.pods import Pod
 from services.orchestrator.backends.kubernetes.podstate import cancelled, seen, vanished
 from services.orchestrator.backends.port import Seen
-from shared.errors import Evicted, ForgeError, ImageError, OutOfMemory, SandboxError, StageTimeout, Unschedulable
+from shared.errors import (
+    AgentMemory,
+    AgentStorage,
+    Evicted,
+    ForgeError,
+    ImageError,
+    OutOfMemory,
+    SandboxError,
+    StageTimeout,
+    Unschedulable,
+)
 from tests.kube.boxes import DONE, NOW, container, ended, told
 
 WAIT = {"reason": "ContainerCreating"}
@@ -91,7 +101,8 @@ CASES: list[tuple[Pod, type[ForgeError], str]] = [
     )),
     (told(inits=(container("harness", "h", waiting={"reason": "ImagePullBackOff"}),)), ImageError, "image h"),
     (told("Failed", main=container(terminated=ended(128, "StartError", "no such file"))), ImageError, "no such file"),
-    (told("Failed", main=container(terminated=ended(137, "OOMKilled"))), OutOfMemory, "memory"),
+    (told("Failed", main=container(terminated=ended(137, "OOMKilled"))), AgentMemory, "memory"),
+    (told("Failed", main=container(terminated=ended(137, "OOMKilled")), memory=""), OutOfMemory, "its node"),
     (told("Failed", inits=(container("workdir", terminated=ended(1, "Error", "cp: denied")),)), SandboxError, "cp: denied"),
     (told("Failed", inits=(container("workdir", terminated=ended(137, "OOMKilled")),)), OutOfMemory, "workdir"),
     (told("Failed", reason="Evicted", message="disk"), Evicted, "disk"),
@@ -116,6 +127,37 @@ def test_every_failure_has_its_type_and_says_why(pod: Pod, kind: type[ForgeError
     assert word in str(found.error)
 
 
+OWN = [
+    'Container agent exceeded its local ephemeral storage limit "1Gi". ',
+    "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    'Usage of EmptyDir volume "tmp" exceeds the limit "8Gi". ',
+    'Usage of EmptyDir volume "work" exceeds the limit "16Gi". ',
+]
+OTHERS = [
+    'Usage of EmptyDir volume "openforge" exceeds the limit "8Gi". ',
+    "The node was low on resource: ephemeral-storage. Container agent was using 3Gi, which exceeds its request of 1Gi. ",
+    "The node was low on resource: memory. Container agent was using 2Gi, which exceeds its request of 1Gi. ",
+    "The node had condition: [DiskPressure]. ",
+    "",
+]
+
+
+@pytest.mark.parametrize("words", OWN)
+def test_a_pod_that_was_put_out_for_what_it_wrote_is_its_agents_doing(words: str) -> None:
+    for main in (None, container(running={}), container(terminated=ended(137))):
+        assert type(at(told("Failed", reason="Evicted", message=words, main=main)).error) is AgentStorage
+
+
+@pytest.mark.parametrize("words", OTHERS)
+def test_a_pod_that_was_put_out_for_its_nodes_sake_is_nobodys_doing(words: str) -> None:
+    assert type(at(told("Failed", reason="Evicted", message=words, main=container(running={}))).error) is Evicted
+
+
+@pytest.mark.parametrize("words", OWN)
+def test_a_pod_that_was_put_out_before_its_agent_ran_is_not_the_agents_doing(words: str) -> None:
+    assert type(at(told("Failed", reason="Evicted", message=words, main=container(waiting=WAIT))).error) is Evicted
+
+
 def test_what_a_cancelled_runner_printed_last_counts_as_its_status_and_nothing_else_does() -> None:
     line = f"OPENFORGE-STATUS {DONE}".encode()
     assert cancelled(line.replace(b"done", b"cancelled"))
@@ -129,7 +171,7 @@ def test_a_pod_that_is_being_deleted_runs_until_its_time_is_over() -> None:
 
 def test_a_vanished_pod_ended_as_it_was_last_seen() -> None:
     assert vanished(told("Succeeded", main=container(terminated=ended(0, message=DONE)))).status
-    assert isinstance(vanished(told("Failed", main=container(terminated=ended(137, "OOMKilled")))).error, OutOfMemory)
+    assert isinstance(vanished(told("Failed", main=container(terminated=ended(137, "OOMKilled")))).error, AgentMemory)
     for pod in (
         told(),
         told(node="", conditions=(unschedulable(1),)),

@@ -23,7 +23,7 @@ from services.orchestrator.site import Site
 from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import AutoConfig, Config, OrchestratorConfig, RunConfig, StagesConfig
-from shared.errors import ImageError, OutOfMemory
+from shared.errors import AgentMemory, AgentStorage, AgentTimeout, ImageError, OutOfMemory
 from shared.events import (
     Message,
     RolloutCancel,
@@ -148,6 +148,32 @@ async def test_a_policy_timeout_is_verified_and_no_failure(stage: Theatre, make_
         outcome = await stage.ear.outcome()
     assert isinstance(outcome, RolloutTimedOut)
     assert (outcome.reason, outcome.reward, outcome.stage) == ("AgentTimeout", 1.0, "agent")
+
+
+@pytest.mark.parametrize("error", [AgentMemory("killed"), AgentStorage("put out")])
+async def test_a_sandbox_that_its_agent_took_down_is_the_policys_doing_and_not_tried_again(
+    stage: Theatre, make_task: MakeTask, error: AgentTimeout
+) -> None:
+    stage.plays["r1-a1"] = Play(before=(("run", 0.1),), error=error)
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        outcome = await stage.ear.outcome()
+        await until(lambda: stage.place.all() == [], "the sandbox to be cleared away")
+    assert isinstance(outcome, RolloutTimedOut)
+    assert (outcome.reason, outcome.reward, outcome.stage, outcome.attempt) == (type(error).__name__, None, "agent", 1)
+    assert outcome.agent_s >= 0.1
+    assert stage.place.started == ["r1-a1"]
+
+
+async def test_a_sandbox_that_was_cancelled_before_its_agent_took_it_down_is_cancelled(
+    stage: Theatre, make_task: MakeTask
+) -> None:
+    stage.plays["r1-a1"] = Play(before=(("run", 0.3),), error=AgentMemory("killed"))
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        await until(lambda: stage.place.started == ["r1-a1"], "the sandbox")
+        await MemoryBus(stage.broker).publish(RolloutCancel(run_id=RUN, rollout_id="r1", group_id="g1"))
+        assert (await stage.ear.outcome()).reason == "Cancelled"
 
 
 async def test_a_hung_agent_is_ended_early_once_others_of_its_family_have_ended(stage: Theatre, make_task: MakeTask) -> None:

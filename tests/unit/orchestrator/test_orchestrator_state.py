@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from services.orchestrator.accounts import Account
 from services.orchestrator.spec import Status
-from services.orchestrator.state import Rollout, Sealed, disowned, failed, judge, judged, scheduled, started, tossed
+from services.orchestrator.state import Rollout, Sealed, disowned, failed, judge, judge_gone, judged, scheduled, started, tossed
 from services.orchestrator.verify import coin
 from shared.errors import (
     POLICIES,
+    AgentMemory,
+    AgentStorage,
     Cancelled,
     ConfigError,
     EngineError,
@@ -75,6 +77,15 @@ def test_what_makes_an_attempt_worthless(status: Status, sealed: Sealed, kind: t
     merged: Status = {**done(), **status}
     with pytest.raises(kind):
         judge(merged, sealed)
+
+
+def test_a_sandbox_that_went_with_its_agent_has_no_reward_and_its_calls_count_all_the_same() -> None:
+    verdict = judge_gone(AgentMemory, Sealed(2, errored=(2,)), 3.0)
+    assert (verdict.reward, verdict.limit, verdict.agent_s) == (None, AgentMemory, 3.0)
+    with pytest.raises(FidelityError):
+        judge_gone(AgentMemory, Sealed(3, lost=(2,)), 3.0)
+    with pytest.raises(EngineError):
+        judge_gone(AgentStorage, Sealed(1, errored=(1,)), 3.0)
 
 
 def test_some_errored_calls_and_an_agent_that_never_called_are_judged_by_the_reward() -> None:

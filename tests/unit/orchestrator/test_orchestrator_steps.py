@@ -12,7 +12,7 @@ from services.orchestrator.runner.rewards import reached, read
 from services.orchestrator.spec import PhaseStatus, Status, Strategy, is_of, phase_name
 from services.orchestrator.state import Sealed, judge
 from services.orchestrator.verify import one_reward
-from shared.errors import VerifierError
+from shared.errors import AgentTimeout, VerifierError
 
 finite = st.floats(-1e6, 1e6)
 
@@ -71,7 +71,7 @@ def test_an_attempt_of_several_steps_is_judged_as_one() -> None:
 
 def test_a_step_out_of_time_makes_the_attempt_one_that_was() -> None:
     verdict = judge(ended("mean", (phase(timed_out=True), phase("0")), (phase(), phase("1"))), Sealed(2))
-    assert (verdict.limit, verdict.reward) == ("wall", 0.5)
+    assert (verdict.limit, verdict.reward) == (AgentTimeout, 0.5)
 
 
 def test_a_step_without_a_reward_leaves_the_attempt_without() -> None:

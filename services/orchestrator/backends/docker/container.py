@@ -12,7 +12,7 @@ from services.orchestrator.backends.port import Box, Resources, Seen
 from services.orchestrator.harnesses.layout import ENTRY, TOOLS
 from services.orchestrator.spec import FINAL, Status
 from shared.config.sandboxes import ResourcesConfig
-from shared.errors import ForgeError, ImageError, OutOfMemory, SandboxError
+from shared.errors import AgentMemory, ForgeError, ImageError, OutOfMemory, SandboxError
 
 SOCKETS = "/openforge-proxy"
 """Folder with the proxy's socket, in every container."""
@@ -103,30 +103,32 @@ def in_stage(name: str, state: str, where: str) -> Seen | None:
     return None
 
 
-def ended(name: str, state: Mapping[str, Any], left: bytes, printed: str, where: str) -> Seen:
+def ended(name: str, container: Mapping[str, Any], left: bytes, printed: str, where: str) -> Seen:
     """How a sandbox is seen whose container ended.
 
     Args:
         name: its session id.
-        state: `State` of the inspected container.
+        container: as inspected.
         left: content of its status file; of no meaning if the runner did not end by its own will.
         printed: the end of what its runner printed, for a person.
         where: machine.
     """
-    found = _outcome(state, left, printed)
+    found = _outcome(container["State"], bool(container["HostConfig"]["Memory"]), left, printed)
     if isinstance(found, ForgeError):
         return Seen(name, "ended", error=found, where=where)
     return Seen(name, "ended", status=found, where=where)
 
 
-def _outcome(state: Mapping[str, Any], left: bytes, printed: str) -> Status | ForgeError:
+def _outcome(state: Mapping[str, Any], limited: bool, left: bytes, printed: str) -> Status | ForgeError:
     code = state.get("ExitCode", 0)
     if said := state.get("Error"):
         return start_error(f"the sandbox could not be started: {said}")
     if code == 0:
         return _status(left)
     if state.get("OOMKilled"):
-        return OutOfMemory("the sandbox was killed: it used more memory than it was given")
+        if limited:
+            return AgentMemory("the sandbox was killed: it used more memory than it was given")
+        return OutOfMemory("the sandbox was killed: its machine, which gave it no limit, ran out of memory")
     if code == _KILLED:
         return SandboxError("the sandbox was killed from outside")
     return SandboxError(

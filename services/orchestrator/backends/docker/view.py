@@ -93,20 +93,20 @@ class View:
         if seen := in_stage(name, found["State"]["Status"], self.where):
             return seen
         try:
-            return await self._ended(name, found["State"])
+            return await self._ended(name, found)
         except SandboxAway:
             raise
         except SandboxError as e:
             return Seen(name, "ended", error=e, where=self.where)
 
-    async def _ended(self, name: str, state: dict[str, Any]) -> Seen:
+    async def _ended(self, name: str, found: dict[str, Any]) -> Seen:
         container = self.container(name)
         left = await files.read_small(container, STATUS_FILE)
-        if state["ExitCode"] == 0:
-            return ended(name, state, left, "", self.where)
+        if found["State"]["ExitCode"] == 0:
+            return ended(name, found, left, "", self.where)
         with asking(f"the last words of the sandbox {name}"):
             printed = await container.log(stdout=True, stderr=True, tail=_LAST_LINES)
-        return ended(name, state, left, "".join(printed), self.where)
+        return ended(name, found, left, "".join(printed), self.where)
 
 
 def vanished(name: str) -> Seen:

@@ -80,11 +80,18 @@ class PodStatus(Part, frozen=True, kw_only=True):
     container_statuses: list[ContainerStatus] = []
 
 
+class Resources(Part, frozen=True, kw_only=True):
+    """What a container may use at most, by resource: `cpu`, `memory`, `ephemeral-storage`."""
+
+    limits: dict[str, str] = {}
+
+
 class Container(Part, frozen=True, kw_only=True):
     """A container that is asked for."""
 
     name: str
     image: str = ""
+    resources: Resources = Resources()
 
 
 class PodSpec(Part, frozen=True, kw_only=True):

@@ -47,6 +47,8 @@ ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGI
 """Those without which root cannot do what tasks want root for: install packages, change owners, become another user."""
 FOLDERS = {"logs": ("/logs", "1Gi"), "tests": ("/tests", "2Gi"), "tmp": ("/tmp", "8Gi"), "home": ("/home/agent", "8Gi")}
 """Folders that every pod has of its own, with the size at which it is put out of its node."""
+WORK = "work"
+"""The folder that a working folder is copied to."""
 WORK_SIZE, OPENFORGE_SIZE = "16Gi", "8Gi"
 
 # Entry by entry: the folder itself belongs to root, so that its own times and mode cannot be set.
@@ -218,13 +220,13 @@ def _toleration(text: str) -> Manifest:
 def _mounts(work: str) -> list[Manifest]:
     mounts: list[Manifest] = [{"name": "openforge", "mountPath": TOOLS, "readOnly": True}]
     mounts += [{"name": name, "mountPath": path} for name, (path, _) in FOLDERS.items()]
-    return mounts + ([{"name": "work", "mountPath": work}] if work else [])
+    return mounts + ([{"name": WORK, "mountPath": work}] if work else [])
 
 
 def _volumes(work: str, storage_mb: int | None) -> list[Manifest]:
     sizes = {"openforge": OPENFORGE_SIZE} | {name: size for name, (_, size) in FOLDERS.items()}
     if work:
-        sizes["work"] = f"{storage_mb}Mi" if storage_mb else WORK_SIZE
+        sizes[WORK] = f"{storage_mb}Mi" if storage_mb else WORK_SIZE
     return [{"name": name, "emptyDir": {"sizeLimit": size}} for name, size in sizes.items()]
 
 
@@ -232,7 +234,7 @@ def _inits(box: Box, settings: KubernetesConfig, image: str, work: str, size: Ma
     harness = settings.harness_image.replace("{harness}", box.harness or NO_HARNESS)
     copies = [("harness", harness, TOOLS, "openforge")]
     if work:
-        copies.append(("workdir", image, work, "work"))
+        copies.append(("workdir", image, work, WORK))
     return [
         {
             "name": name, "image": source, "imagePullPolicy": settings.pull_policy,

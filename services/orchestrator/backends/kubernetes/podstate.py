@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import msgspec
 
 from services.orchestrator.backends.kubernetes.podnames import SESSION
 from services.orchestrator.backends.kubernetes.pods import Condition, ContainerStatus, Pod, Terminated
-from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, MAIN
+from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, FOLDERS, MAIN, WORK
 from services.orchestrator.backends.port import Seen, Stage
 from services.orchestrator.runner.report import STATUS_LINE
 from services.orchestrator.spec import FINAL, Status
-from shared.errors import Evicted, ForgeError, ImageError, OutOfMemory, SandboxError, StageTimeout, Unschedulable
+from shared.errors import (
+    AgentMemory,
+    AgentStorage,
+    Evicted,
+    ForgeError,
+    ImageError,
+    OutOfMemory,
+    SandboxError,
+    StageTimeout,
+    Unschedulable,
+)
 
 LOST_S = 15.0
 """A pod that is still there so long after its last moment is on a node that does not answer."""
@@ -24,6 +35,11 @@ _IMAGE = frozenset({
 })  # fmt: skip
 """Reasons of a container that waits, or ended, and will never run."""
 _PUT_OUT = frozenset({"Evicted", "NodeLost", "Shutdown", "NodeShutdown", "Terminated", "Preempting", "NodeAffinity"})
+_OWN_DISK = re.compile(
+    f"Container {MAIN} exceeded its local ephemeral storage limit|Pod ephemeral local storage usage exceeds the total limit"
+    f'|Usage of EmptyDir volume "({"|".join([*FOLDERS, WORK])})" exceeds the limit'
+)
+"""What kubelet says of a pod that it put out for the pod's own sake, whatever room its node had (v1.20 to v1.35 at least)."""
 _NO_ROOM = ("OutOf", "UnexpectedAdmissionError", "NodePorts", "Unschedulable")
 
 
@@ -76,7 +92,10 @@ def _end(pod: Pod, now: dt.datetime, patience_s: float) -> tuple[Status | None, 
     if ended and ended.exit_code == 0:
         return _last_words(ended)
     error = (
-        _put_out(pod, main) or _never_ran(pod) or (_killed(ended) if ended else None) or _unschedulable(pod, now, patience_s)
+        _put_out(pod, main)
+        or _never_ran(pod)
+        or (_killed(pod, ended) if ended else None)
+        or _unschedulable(pod, now, patience_s)
     )
     if error is None and pod.status.phase in ("Failed", "Succeeded"):
         error = SandboxError(_said(f"pod ended ({pod.status.phase})", pod.status.reason, pod.status.message))
@@ -110,6 +129,8 @@ def _put_out(pod: Pod, main: ContainerStatus | None) -> ForgeError | None:
     if reason == "DeadlineExceeded":
         limit = f"its pod was ended {pod.spec.active_deadline_seconds} s after it began, which is above all that may run in it"
         return StageTimeout(f"{limit}; its runner never ran") if main and main.state.waiting else SandboxError(limit)
+    if reason == "Evicted" and _OWN_DISK.match(message) and not (main and main.state.waiting):
+        return AgentStorage(_said("its pod was put out of its node for what it wrote", "", message))
     if reason in _PUT_OUT:
         return Evicted(_said("its pod was put out of its node", reason, message))
     if reason.startswith(_NO_ROOM):
@@ -138,9 +159,12 @@ def _image_error(container: ContainerStatus, reason: str, message: str) -> Image
     return ImageError(_said(f"image {container.image} of the container {container.name!r}", reason, message))
 
 
-def _killed(ended: Terminated) -> ForgeError:
+def _killed(pod: Pod, ended: Terminated) -> ForgeError:
     if ended.reason == "OOMKilled":
-        return OutOfMemory("its runner was killed because the sandbox used more memory than it was given")
+        limited = any("memory" in c.resources.limits for c in pod.spec.containers if c.name == MAIN)
+        if limited:
+            return AgentMemory("its runner was killed because the sandbox used more memory than it was given")
+        return OutOfMemory("its runner was killed because its node, which gave the pod no limit, ran out of memory")
     return SandboxError(_said(f"its runner was ended with exit code {ended.exit_code}", ended.reason, ""))
 
 
