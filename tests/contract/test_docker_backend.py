@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from services.orchestrator.backends.docker.container import container_name
+from services.orchestrator.backends.docker.view import View
 from services.orchestrator.backends.port import Resources
 from shared.errors import AgentMemory, ImageError, SandboxError
 from tests.contract.docker_room import DONE, Room, open_room
@@ -39,6 +41,20 @@ async def test_asked_twice_there_is_one(room: Room) -> None:
     await room.until("s1", "run")
     await room.start("s1", "sleep 60")
     assert [(seen.name, seen.stage) for seen in await room.backend.present()] == [("s1", "run")]
+
+
+async def test_what_began_and_ended_since_it_was_listed_is_not_run_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def listed(self: View) -> dict[str, str]:
+        return {"s1": "created"}
+
+    await room.start("s1", f"echo once; {DONE}")
+    await room.until("s1", "ended")
+    with monkeypatch.context() as then:
+        then.setattr(View, "states", listed)
+        await room.backend.present()
+    assert [seen.stage for seen in await room.backend.present()] == ["ended"]
+    await asyncio.sleep(0.5)
+    assert (await room.backend.logs("s1")).count(b"once") == 1
 
 
 async def test_what_a_runner_left_is_not_believed_if_it_failed(room: Room) -> None:

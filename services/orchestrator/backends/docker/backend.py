@@ -169,9 +169,12 @@ class DockerBackend:
         await self._docker.close()
 
     async def _boot_left(self, name: str) -> None:
-        """Starts what an orchestrator made that died before it started it."""
+        """Starts what an orchestrator made that died before it started it. What began since it was listed, and perhaps ended,
+        is not run once more."""
         try:
-            await self._view.boot(name)
+            found = await self._view.inspect(name)
+            if found is not None and found["State"]["Status"] == "created":
+                await self._view.boot(name)
         except SandboxAway:
             raise
         except SandboxError as e:
