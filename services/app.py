@@ -26,6 +26,7 @@ from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
 from shared.store.connect import Client, connect
 from shared.store.sessions import Sessions
+from shared.store.shares import Shares
 
 log = logging.getLogger(__name__)
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
@@ -81,7 +82,8 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
             from services.orchestrator.site import site_of
 
             key = _secret(config.proxy.control_key_env)
-            return OrchestratorService(config, bus, site_of(config, key), Gateway(config.proxy, key), parent_gone())
+            site, gateway = site_of(config, key), Gateway(config.proxy, key)
+            return OrchestratorService(config, bus, site, gateway, parent_gone(), open_shares(config))
         case "collector":
             from services.collector.service import CollectorService
 
@@ -109,6 +111,16 @@ async def open_bus(config: Config) -> Bus:
 def open_store(config: Config) -> Client:
     """A client of the run's store."""
     return connect(config.store.url, os.environ.get(config.store.password_env), config.store.timeout_s)
+
+
+def open_shares(config: Config) -> Shares | None:
+    """What the run has of a pool that it shares with others; None if it shares none."""
+    capacity, variable = config.orchestrator.capacity, config.store.password_env
+    if not capacity.pool:
+        return None
+    variable = capacity.password_env if capacity.url else variable
+    client = connect(capacity.url or config.store.url, os.environ.get(variable), config.store.timeout_s)
+    return Shares(client, capacity.pool, capacity.lease_s)
 
 
 async def serve(name: ServiceName, config: Config) -> None:

@@ -81,6 +81,16 @@ def check_trainable(config: Config) -> None:
         )
 
 
+def check_capacity(config: Config) -> None:
+    """Raises ConfigError when the run shares a pool with others, and there is no server where they meet."""
+    capacity = config.orchestrator.capacity
+    if capacity.pool and not (capacity.url or config.store.url):
+        raise ConfigError(
+            f"the pool {capacity.pool!r} is shared with other runs, but the store that this run starts is its own: set "
+            "orchestrator.capacity.url (or store.url) to a Redis that all of them reach"
+        )
+
+
 def check_tasks(config: Config) -> None:
     """Raises TaskError or ConfigError when a task of the run cannot be used."""
     wanted = {"tasks.train": config.tasks.train if config.trainer.steps else ""}
@@ -111,6 +121,7 @@ def check_run(config: Config) -> None:
     check_model(config)
     check_teacher(config)
     check_trainable(config)
+    check_capacity(config)
     check_tasks(config)
     check_warm_start(config)
 
@@ -121,3 +132,4 @@ def check_stack(config: Config) -> None:
     check_ports(config)
     check_model(config)
     check_teacher(config)
+    check_capacity(config)

@@ -11,8 +11,10 @@ from itertools import count
 from services.orchestrator.attempts import Attempts
 from services.orchestrator.jobs import Job
 from services.orchestrator.queue import Bucket, Caps, Queue
+from services.orchestrator.share import Share
 from shared.config import OrchestratorConfig
 from shared.errors import Cancelled
+from shared.store.shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +30,11 @@ class Dispatcher:
     Args:
         config: caps and rate.
         attempts: makes them.
+        run: id of the run.
+        shares: of the pool that the run shares with others; None if it shares none.
     """
 
-    def __init__(self, config: OrchestratorConfig, attempts: Attempts) -> None:
+    def __init__(self, config: OrchestratorConfig, attempts: Attempts, run: str = "", shares: Shares | None = None) -> None:
         self.jobs: dict[str, Job] = {}
         self._attempts = attempts
         self._queue = Queue(Caps(config.concurrency, config.task_concurrency))
@@ -39,11 +43,16 @@ class Dispatcher:
         self._unsaid: asyncio.Queue[Job] = asyncio.Queue()
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._share: Share | None = None
+        if shares:
+            self._share = Share(shares, run, config.priority, config.capacity.size, self._queue, self._news.set)
         self._next = ""  # has its place already, and waits for the rate
 
     def start(self) -> None:
         """Begins to work."""
         self._tasks = [asyncio.create_task(work) for work in (self._dispatch(), *(self._speak() for _ in range(SAYERS)))]
+        if self._share:
+            self._tasks.append(asyncio.create_task(self._share.forever()))
 
     def add(self, job: Job) -> None:
         """Takes a rollout on. One whose sandbox was asked for already runs, whatever the caps say."""
@@ -63,6 +72,7 @@ class Dispatcher:
             self._unsaid.put_nowait(job)
         else:
             self._attempts.cancel(job)
+        self._changed()
 
     async def stop(self, within_s: float) -> None:
         """Cancels all rollouts; what cannot be reported in time is left to the next orchestrator."""
@@ -72,6 +82,8 @@ class Dispatcher:
         while self.jobs and time.monotonic() < until:  # noqa: ASYNC110 - an event would have to be shared with `_dispatch`
             await asyncio.sleep(_LOOK_S)
         await _end([*self._tasks, *(job.task for job in self.jobs.values() if job.task)])
+        if self._share:
+            await self._share.stop(leave=not self.jobs)
 
     async def _dispatch(self) -> None:
         while True:
@@ -108,7 +120,7 @@ class Dispatcher:
         self._queue.add(job.ticket)
         if not job.announced:
             self._unsaid.put_nowait(job)
-        self._news.set()
+        self._changed()
 
     def _begin(self, job: Job) -> None:
         job.task = asyncio.create_task(self._carry(job))
@@ -126,7 +138,12 @@ class Dispatcher:
 
     def _over(self, job: Job) -> None:
         del self.jobs[job.id]
+        self._changed()
+
+    def _changed(self) -> None:
         self._news.set()
+        if self._share:
+            self._share.note()
 
 
 async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:

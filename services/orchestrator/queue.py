@@ -63,12 +63,31 @@ class Queue:
         self._waiting: dict[str, Ticket] = {}
         self._running: dict[str, Ticket] = {}
         self._of_task: Counter[str] = Counter()
+        self._room = caps.all
         self._ready: list[Ticket] = []
         self._held: defaultdict[str, list[Ticket]] = defaultdict(list)  # their task's cap is reached
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return len(self._running)
+
+    @property
+    def want(self) -> int:
+        """How many would run if there were room for all that the caps allow, with those that do."""
+        waiting, cap = len(self._waiting), self._caps.task
+        if cap:
+            of_task = Counter(ticket.task for ticket in self._waiting.values())
+            waiting = sum(min(n, max(0, cap - self._of_task[task])) for task, n in of_task.items())
+        return min(self._caps.all, len(self._running) + waiting)
+
+    def limit(self, room: int) -> None:
+        """No rollout begins while so many run, whatever the caps allow."""
+        self._room = room
 
     def add(self, ticket: Ticket) -> None:
         """Lets a rollout wait; one that waits already stays where it is."""
@@ -101,7 +120,7 @@ class Queue:
 
     def next(self) -> Ticket | None:
         """The rollout that begins now, and counts as running from here on; None if none may."""
-        if len(self._running) >= self._caps.all:
+        if len(self._running) >= min(self._caps.all, self._room):
             return None
         while self._ready:
             first = heappop(self._ready)

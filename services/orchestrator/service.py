@@ -22,6 +22,7 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import Cancelled, InvalidId, Rejected, TaskError
 from shared.events import Message, RolloutCancel, RolloutStart, TrajectoryDiscarded
+from shared.store.shares import Shares
 from shared.task import load_task
 
 log = logging.getLogger(__name__)
@@ -40,11 +41,13 @@ class OrchestratorService:
         site: where the sandboxes are made.
         sessions: opens and seals those of attempts.
         orphaned: whether whoever keeps this process is gone, so that no other orchestrator may ever follow.
+        shares: of the pool that the run shares with others; closed with this.
     """
 
     def __init__(
-        self, config: Config, bus: Bus, site: Site, sessions: Sessions, orphaned: Callable[[], bool] = lambda: False
-    ) -> None:
+        self, config: Config, bus: Bus, site: Site, sessions: Sessions, orphaned: Callable[[], bool] = lambda: False,
+        shares: Shares | None = None,
+    ) -> None:  # fmt: skip
         self._config = config
         self._orphaned = orphaned
         self._bus = bus
@@ -55,7 +58,7 @@ class OrchestratorService:
         self._limits = Limits(config.orchestrator)
         asking = Asking(config, self._records, sessions, site.backend, site.place, self._limits)
         self._attempts = Attempts(config, bus, self._records, sessions, site.backend, self._watcher, asking, self._limits)
-        self._dispatcher = Dispatcher(config.orchestrator, self._attempts)
+        self._dispatcher = Dispatcher(config.orchestrator, self._attempts, config.run.id, shares)
         jobs, keep = self._dispatcher.jobs, config.orchestrator.keep
         self._reconciler = Reconciler(site.backend, self._watcher, self._records, jobs, keep)
         self._reconciling: asyncio.Task[None] | None = None

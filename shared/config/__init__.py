@@ -8,11 +8,12 @@ from shared.config.resolve import Resolved, load_config, resolve
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
+from shared.config.sharing import CapacityConfig
 from shared.config.training import CollectorConfig, TrainerConfig, WarmStartConfig
 
 __all__ = [
-    "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CollectorConfig", "Config", "DockerConfig", "EngineConfig",
-    "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PolicyLossConfig", "ProxyConfig", "Resolved", "ResourcesConfig",
-    "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig",
-    "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
+    "DockerConfig", "EngineConfig", "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PolicyLossConfig",
+    "ProxyConfig", "Resolved", "ResourcesConfig", "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig",
+    "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

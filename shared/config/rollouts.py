@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
+from shared.config.sharing import CapacityConfig
 
 
 class ProxyConfig(Section, frozen=True, kw_only=True):
@@ -62,6 +63,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         sandbox: `auto` takes bubblewrap when present, else another uid when root, else a plain process.
         concurrency: rollouts at once.
         task_concurrency: of one task at once; 0 for no limit of its own.
+        priority: weight of this run against others that share its `capacity`; only the proportion counts.
         starts_per_s: sandboxes that are asked for in a second; 0 for no limit.
         attempts: of one rollout, when the infrastructure fails it.
         timeout: `fixed` limits agents to `timeout_s`; `auto` learns shorter limits from how long agents of the same harness and
@@ -76,6 +78,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
         auto: how limits are learned.
+        capacity: what the run shares with others.
         stages: limits of what comes before the agent.
         resources: of one sandbox.
         docker, kubernetes: settings of those backends.
@@ -85,6 +88,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     sandbox: Literal["auto", "bubblewrap", "uid", "process"] = "auto"
     concurrency: Count = 8
     task_concurrency: Whole = 0
+    priority: Positive = 1.0
     starts_per_s: NonNegative = 0.0
     attempts: Count = 3
     timeout: Literal["fixed", "auto"] = "fixed"
@@ -97,6 +101,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
     auto: AutoConfig = AutoConfig()
+    capacity: CapacityConfig = CapacityConfig()
     stages: StagesConfig = StagesConfig()
     resources: ResourcesConfig = ResourcesConfig()
     docker: DockerConfig = DockerConfig()

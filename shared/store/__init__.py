@@ -7,4 +7,5 @@ Real servers (valkey, Redis) and the in-memory twin (fakeredis, which runs the s
 - `assembly`  calls and outcomes per session, settled attempts per group, the outbox
 - `epoch`     whether all of it is still there
 - `blobs`     bodies too large for the bus
+- `shares`    what several runs hold of one pool of places
 """

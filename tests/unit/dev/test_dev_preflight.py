@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from services.dev.preflight import check_teacher, check_trainable
-from shared.config import Config, EngineConfig, ProxyConfig
+from services.dev.preflight import check_capacity, check_teacher, check_trainable
+from shared.config import CapacityConfig, Config, EngineConfig, OrchestratorConfig, ProxyConfig, StoreConfig, resolve
 from shared.errors import ConfigError
 
 
@@ -30,3 +31,18 @@ def test_a_teacher_needs_an_address_and_its_key(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TEACHER_KEY", "k3y")
     check_teacher(config(url="http://x", key_env="TEACHER_KEY"))
     check_teacher(config(url="http://x"))
+
+
+def test_a_pool_needs_a_server_where_its_runs_meet() -> None:
+    capacity = CapacityConfig(pool="node-7", size=8)
+    alone = Config(orchestrator=OrchestratorConfig(capacity=capacity))
+    with pytest.raises(ConfigError, match=r"orchestrator\.capacity\.url"):
+        check_capacity(alone)
+    check_capacity(Config())
+    check_capacity(msgspec.structs.replace(alone, store=StoreConfig(url="redis://x")))
+    check_capacity(Config(orchestrator=OrchestratorConfig(capacity=msgspec.structs.replace(capacity, url="redis://x"))))
+
+
+def test_a_pool_needs_a_size() -> None:
+    with pytest.raises(ConfigError, match="needs a size"):
+        resolve(None, ["orchestrator.capacity.pool=node-7"], env={})
