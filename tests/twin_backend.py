@@ -219,7 +219,8 @@ class TwinBackend:
 
     async def copy_out(self, name: str, source: str, target: Path) -> None:
         top = source.rpartition("/")[0]
-        found = {p: t for p, t in self._running(name).files.items() if p == source or p.startswith(f"{source}/")}
+        sandbox = self._place.get(name)
+        found = {p: t for p, t in (sandbox.files if sandbox else {}).items() if p == source or p.startswith(f"{source}/")}
         if not found:
             raise SandboxError(f"there is no {source}")
         for path, text in found.items():

@@ -13,11 +13,11 @@ from services.orchestrator.accounts import Account, account
 from services.orchestrator.asking import Asking, while_away
 from services.orchestrator.backends.port import Backend
 from services.orchestrator.gateway import Sessions
-from services.orchestrator.jobs import Job, session_of
+from services.orchestrator.jobs import Job, session_of, verifier_of
 from services.orchestrator.keeping import kept
 from services.orchestrator.limits import Limits
 from services.orchestrator.records import Records
-from services.orchestrator.spec import Status
+from services.orchestrator.spec import Status, joined
 from services.orchestrator.stages import Course, limits_of
 from services.orchestrator.state import Outcome, Rollout, Verdict, failed, judge, judge_gone, judged, scheduled, started, tossed
 from services.orchestrator.watching import Watcher
@@ -101,21 +101,23 @@ class Attempts:
 
     def cancel(self, job: Job) -> None:
         """Ends the current attempt of a rollout that is marked as cancelled, at once."""
-        self._watcher.nudge(job.session)
+        self._watcher.nudge(job.sandbox)
         if job.asked:
-            errand = asyncio.create_task(self._end(job.session))
+            errand = asyncio.create_task(self._end(job.sandbox))
             self._errands.add(errand)
             errand.add_done_callback(self._errands.discard)
 
     async def _conclude(self, job: Job, after: Rollout, outcome: Outcome) -> None:
         before, job.rollout = job.rollout, after  # now: an answer may come while the outcome is being said
-        had_sandbox, job.ended = job.asked is not None, session_of(before)
+        asked, job.ended = job.asked, session_of(before)
         job.forget_attempt()
         if not after.over:
             self._records.accept(after)
         await self._say(outcome)
-        if self._note(before, outcome) and had_sandbox:
-            await self._clear_away(session_of(before), outcome)
+        if self._note(before, outcome) and asked:
+            await self._clear_away(job.ended, outcome)
+            if asked.apart:
+                await self._clear_away(verifier_of(job.ended), outcome)
         job.ended = ""
 
     def _note(self, rollout: Rollout, outcome: Outcome) -> bool:
@@ -162,7 +164,21 @@ class Attempts:
         try:
             if attempt:
                 await self._asking.ask(job, attempt)
-            job.status = await self._follow(job)
+            assert job.asked is not None, "it was asked for"
+            job.status = await self._follow(job, job.asked.deadline_s)
+        except ForgeError as e:
+            return await self._with_logs(job, e)
+        await self._with_logs(job, None)
+        if not job.asked.apart or job.status["phase"] != "done":
+            return job.status
+        return await self._verify_apart(job, job.status)
+
+    async def _verify_apart(self, job: Job, agent: Status) -> Status | ForgeError:
+        """The status of both sandboxes, once the verifier's own has ended too; or why there is none."""
+        try:
+            if job.cancelled:
+                raise Cancelled("cancelled before its verifier began")
+            job.status = joined(agent, await self._follow(job, await self._asking.ask_verifier(job)))
         except ForgeError as e:
             return await self._with_logs(job, e)
         return await self._with_logs(job, job.status)
@@ -173,15 +189,15 @@ class Attempts:
             await self._asking.keep_logs(job)
         return ended
 
-    async def _follow(self, job: Job) -> Status:
-        """Waits until the sandbox ended.
+    async def _follow(self, job: Job, run_s: float) -> Status:
+        """Waits until the sandbox ended, which it has to `run_s` after it began to run.
 
         Raises:
             ForgeError: it ended otherwise than by its runner's own will, or a stage took too long.
         """
-        assert job.asked is not None, "it was asked for"
-        job.course = Course(limits_of(self._config.orchestrator.stages, job.asked.deadline_s), time.monotonic())
-        with self._watcher.follow(job.session) as news:
+        limits, now = limits_of(self._config.orchestrator.stages, run_s), time.monotonic()
+        job.course = job.course.again(limits, now) if job.course else Course(limits, now)
+        with self._watcher.follow(job.sandbox) as news:
             while True:
                 job.course = job.course.cancel(time.monotonic()) if job.cancelled else job.course
                 try:

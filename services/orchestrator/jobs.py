@@ -12,6 +12,8 @@ from services.orchestrator.stages import Course
 from services.orchestrator.state import Rollout
 from shared.ids import session_id
 
+_VERIFIER = "-verify"
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -21,6 +23,7 @@ class Job:
         rollout: where it stands.
         asked: what the current attempt's sandbox is asked for with, once that is about to happen (or an earlier one did it).
         made: the backend took that.
+        verifier: name of the sandbox of its own that its verifier runs in, once the agent's has ended.
         announced: it was said on the bus that the current attempt waits.
         sealed: the current attempt's session was sealed.
         cancelled: somebody asked for its end.
@@ -36,6 +39,7 @@ class Job:
     rollout: Rollout
     asked: Asked | None = None
     made: bool = False
+    verifier: str = ""
     announced: bool = False
     sealed: bool = False
     cancelled: bool = False
@@ -49,7 +53,7 @@ class Job:
 
     def forget_attempt(self) -> None:
         """The current attempt has its outcome; the next one starts from nothing."""
-        self.asked, self.made, self.announced, self.sealed = None, False, False, False
+        self.asked, self.made, self.announced, self.sealed, self.verifier = None, False, False, False, ""
         self.waiting_since, self.queue_s, self.course, self.status = 0.0, 0.0, None, None
 
     @property
@@ -63,6 +67,11 @@ class Job:
         return session_of(self.rollout)
 
     @property
+    def sandbox(self) -> str:
+        """Name of the sandbox that the current attempt has come to."""
+        return self.verifier or self.session
+
+    @property
     def ticket(self) -> Ticket:
         """Its place in the queue."""
         start = self.rollout.start
@@ -72,3 +81,13 @@ class Job:
 def session_of(rollout: Rollout) -> str:
     """Session of a rollout's current attempt."""
     return session_id(rollout.start.rollout_id, rollout.attempt)
+
+
+def verifier_of(session: str) -> str:
+    """Name of the sandbox in which an attempt's verifier runs, if it has one of its own."""
+    return f"{session}{_VERIFIER}"
+
+
+def attempt_of(sandbox: str) -> str:
+    """Session of the attempt to which a sandbox belongs."""
+    return sandbox.removesuffix(_VERIFIER)

@@ -20,6 +20,7 @@ from shared.config import Config
 from shared.errors import TaskError
 from shared.events import RolloutStart
 from shared.task import Task, expand, refuse
+from shared.task.sections import Environment
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
@@ -73,9 +74,9 @@ def _folders(task: Task) -> dict[str, Path]:
     return found | {phase_name(SOLUTION, n): step.solution for n, step in enumerate(task.steps)}
 
 
-def resources_of(task: Task, config: Config) -> Resources:
-    """What a task's sandbox may use: what the task says, else what is configured."""
-    wanted, usual = task.environment, config.orchestrator.resources
+def resources_of(wanted: Environment, config: Config) -> Resources:
+    """What a sandbox may use: what the task says, else what is configured."""
+    usual = config.orchestrator.resources
     return Resources(
         wanted.cpus or usual.cpus or None, wanted.memory_mb or usual.memory_mb or None,
         wanted.storage_mb or usual.storage_mb or None, usual.pids or None,
@@ -90,23 +91,32 @@ def plan(attempt: Attempt, config: Config) -> Spec:
             that cannot be carried out here.
         HarnessError: the harness is not installed, or other users may not read it and the sandbox needs that.
     """
-    task, groups = attempt.task, attempt.isolation.groups
+    task = attempt.task
     refuse(task, config.orchestrator.backend, config.orchestrator.network)
     sandbox = Sandbox(attempt.isolation, attempt.sandbox, task.workdir)
     env = expand(task.environment.env, attempt.host_env)
-    resources = resources_of(task, config)
+    phases = _health(attempt, sandbox, env)
+    for number in range(len(task.steps)):
+        phases.append(_agent(attempt, sandbox, env, config, number))
+        if not task.verifier.separate:
+            phases.append(verify_phase(attempt, sandbox, env, config, number))
+    spec = spec_of(attempt, config, resources_of(task.environment, config), phases)
+    if len(task.steps) > 1:
+        spec["strategy"] = task.strategy
+    return spec
+
+
+def spec_of(attempt: Attempt, config: Config, resources: Resources, phases: list[Phase]) -> Spec:
+    """The spec with these phases."""
+    groups = attempt.isolation.groups
     name = f"{attempt.start.run_id}-{attempt.record.name}-{crc32(bytes(attempt.sandbox)):08x}"
     spec = Spec(
         status="" if attempt.isolation.kind == "container" else str(attempt.record / "status.json"),
         deadline_s=0.0, log_bytes=LOG_BYTES, lease_s=config.orchestrator.stages.lease_s, grace_s=GRACE_S,
         cgroups=groups.plan(name, resources),
         rlimits=rlimits(groups, resources, config.orchestrator.concurrency if attempt.isolation.root else 1),
-        phases=_health(attempt, sandbox, env),
+        phases=phases,
     )  # fmt: skip
-    for number in range(len(task.steps)):
-        spec["phases"] += [_agent(attempt, sandbox, env, config, number), _verify(attempt, sandbox, env, config, number)]
-    if len(task.steps) > 1:
-        spec["strategy"] = task.strategy
     spec["deadline_s"] = longest(spec) + SPARE_S
     return spec
 
@@ -126,7 +136,7 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     if number:
         _go_on(phase, attempt, sandbox, number)
     elif not attempt.task.environment.healthcheck:
-        _begin(phase, attempt, sandbox)
+        begin(phase, attempt, sandbox)
     if attempt.isolation.kind == "container" and step.agent.user is not None:
         phase["user"] = str(step.agent.user)
     phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
@@ -138,7 +148,7 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     phase["timeout_s"] = attempt.start.timeout_s or step.agent.timeout_sec or attempt.limit_s
     phase["relay"] = relay_of(attempt)
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
-    phase["storage_mb"] = resources_of(attempt.task, config).storage_mb or 0
+    phase["storage_mb"] = resources_of(attempt.task.environment, config).storage_mb or 0
     return phase
 
 
@@ -164,7 +174,7 @@ def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Pha
     if not check:
         return []
     phase = _phase(attempt, sandbox, "agent", ["/bin/sh", "-c", check.command], ())
-    _begin(phase, attempt, sandbox)
+    begin(phase, attempt, sandbox)
     _rename(phase, attempt, "health")
     phase["env"] |= env
     phase["timeout_s"], phase["interval_s"] = check.timeout_sec, check.interval_sec
@@ -172,17 +182,17 @@ def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Pha
     return [phase]
 
 
-def _begin(phase: Phase, attempt: Attempt, sandbox: Sandbox) -> None:
-    """The first phase of a sandbox lays out the working folder."""
+def begin(phase: Phase, attempt: Attempt, sandbox: Sandbox) -> None:
+    """The first phase of a sandbox lays out the task's working folder."""
     host, task = sandbox.host("agent"), attempt.task
     phase["fresh"] += [f"{host.logs}/{name}" for name in log_folders("agent")]
     if attempt.isolation.kind != "container":
         phase["fresh"].append(host.app)
-        phase["copies"] = [Copy(source=str(task.environment_dir), target=host.app, skip=list(RECIPES))]
+        phase["copies"].append(Copy(source=str(task.environment_dir), target=host.app, skip=list(RECIPES)))
         return
     phase["own"] = [host.app]
     if not task.dockerfile and not task.environment.docker_image:
-        phase["packages"] = [Unpack(package=ENVIRONMENT, target=host.app)]
+        phase["packages"].append(Unpack(package=ENVIRONMENT, target=host.app))
 
 
 def relay_of(attempt: Attempt) -> str:
@@ -212,7 +222,8 @@ def _rename(phase: Phase, attempt: Attempt, name: str) -> None:
     phase["name"], phase["log"] = name, phase["log"] and str(attempt.record / f"{name}.log")
 
 
-def _verify(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config, number: int) -> Phase:
+def verify_phase(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Config, number: int) -> Phase:
+    """The verification of a step."""
     host, task, step = sandbox.host("verify"), attempt.task, attempt.task.steps[number]
     phase = _phase(attempt, sandbox, "verify", _RUN_TESTS, ())
     phase["fresh"] += [host.tests, f"{host.logs}/verifier"]

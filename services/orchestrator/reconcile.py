@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from services.orchestrator.backends.port import Backend, Seen
-from services.orchestrator.jobs import Job
+from services.orchestrator.jobs import Job, attempt_of
 from services.orchestrator.keeping import Keep, kept
 from services.orchestrator.records import Records
 from services.orchestrator.watching import Watcher
@@ -47,19 +47,20 @@ class Reconciler:
 
     async def once(self) -> None:
         """One comparison."""
-        expected = {job.session for job in self._jobs.values() if job.made}
+        expected = {job.sandbox for job in self._jobs.values() if job.made}
         try:
             present = {seen.name for seen in await self._backend.present()}
         except SandboxError as e:
             log.warning("sandboxes cannot be listed at the moment, so none is cleared away: %s", e)
             return
-        running = {job.session for job in self._jobs.values() if job.made}
+        running = {job.sandbox for job in self._jobs.values() if job.made}
         wanted = {name for job in self._jobs.values() for name in (job.session, job.ended)}
         for name in expected - present:
             if name in running:
                 self._watcher.tell(Seen(name, "ended", error=SandboxError("the sandbox vanished: somebody removed it")))
-        for name in present - wanted:
-            await self._clear_away(name)
+        for name in present:
+            if attempt_of(name) not in wanted:
+                await self._clear_away(name)
 
     async def clear(self) -> None:
         """Removes all sandboxes but those that are kept: nobody will ever ask for them."""
@@ -71,7 +72,7 @@ class Reconciler:
         await asyncio.gather(*(self._clear_away(seen.name) for seen in present))
 
     async def _clear_away(self, name: str) -> None:
-        outcome = self._records.outcome(name)
+        outcome = self._records.outcome(attempt_of(name))
         if outcome is not None and kept(self._keep, outcome):
             return
         log.info("the sandbox %s belongs to no rollout that goes on, and is removed", name)

@@ -36,11 +36,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         family: of its task (see `limits.family_of`).
         limit_s: wall-clock limit of its agent in seconds.
         deadline_s: seconds after which all in it has ended.
+        apart: the verifier gets a sandbox of its own afterwards.
     """
 
     family: str
     limit_s: float
     deadline_s: float
+    apart: bool = False
 
 
 class _Accepted(msgspec.Struct):

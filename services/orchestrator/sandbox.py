@@ -146,6 +146,17 @@ class Sandbox:
             )
         return Folders(self.workdir, "/logs", "/tests", HOME, "/tmp")
 
+    def path_of(self, path: str, folders: Folders | None = None) -> str:
+        """Where something lies that is at `path` by the format: in the working folder, /logs, the home or temporary folder.
+
+        Args:
+            path: absolute.
+            folders: where it is asked for; as the agent's program sees them by default.
+        """
+        there = folders or self.seen("agent")
+        tops = ((self.workdir, there.app), ("/logs", there.logs), (HOME, there.home), ("/tmp", there.tmp))
+        return next((place + path[len(top) :] for top, place in tops if _within(path, top)), path)
+
     def env(self, phase: PhaseName) -> dict[str, str]:
         """The environment that every program starts from: minimal, and the same wherever it runs."""
         seen = self.seen(phase)

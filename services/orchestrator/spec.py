@@ -177,8 +177,13 @@ def is_of(what: str, name: str) -> bool:
 
 
 def phase_of(spec: Spec, name: str) -> Phase:
-    """The phase of that name; every spec has an `agent` and a `verify`."""
+    """The phase of that name, which the spec has."""
     return next(phase for phase in spec["phases"] if phase["name"] == name)
+
+
+def joined(agent: Status, verifier: Status) -> Status:
+    """The status of an attempt whose verifier had a sandbox of its own."""
+    return {**verifier, "phases": agent["phases"] | verifier["phases"]}
 
 
 def longest(spec: Spec) -> float:

@@ -33,7 +33,7 @@ def limits_of(config: StagesConfig, run_s: float) -> dict[Stage, float]:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The way of one sandbox.
+    """The way of one sandbox, or of two that follow each other.
 
     Attributes:
         limits: seconds that a stage may take.
@@ -53,7 +53,12 @@ class Course:
         """The sandbox was seen in that stage. One that is behind the present stage is old news, and changes nothing."""
         if ORDER.index(stage) <= ORDER.index(self.stage):
             return self
-        return replace(self, stage=stage, since=now, spent={**self.spent, self.stage: now - self.since})
+        spent = self.spent.get(self.stage, 0.0) + now - self.since
+        return replace(self, stage=stage, since=now, spent={**self.spent, self.stage: spent})
+
+    def again(self, limits: Mapping[Stage, float], now: float) -> Course:
+        """The way of the attempt's next sandbox; what the earlier one took counts too."""
+        return replace(self, limits=limits, since=now, stage="schedule")
 
     def cancel(self, now: float) -> Course:
         """Its end was asked for."""

@@ -165,7 +165,9 @@ def parse(file: Path) -> TaskFile:
 
 def _steps(folder: Path, file: TaskFile) -> tuple[Step, ...]:
     if not file.steps:
-        _check_verifier(folder, folder / "tests")
+        bundled = file.verifier.environment is not None and file.verifier.environment.docker_image
+        if not bundled and not (file.verifier.separate and (folder / "tests" / "Dockerfile").is_file()):
+            _check_verifier(folder, folder / "tests")
         only = Step(
             name="", instruction=_read(folder / "instruction.md"), agent=file.agent, verifier=file.verifier,
             tests=(folder / "tests",), solution=folder / "solution", files=folder / "environment",

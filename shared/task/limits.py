@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.errors import TaskError
-from shared.task.folder import Task
+from shared.task.apart import apart, not_handed
+from shared.task.folder import COMPOSE, Task
 
 Backend = Literal["local", "docker", "kubernetes"]
 _ROOT = ("root", "0")
@@ -29,7 +30,7 @@ def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "non
 def unsupported(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> list[str]:
     """Why a backend cannot carry a task out; empty if it can."""
     own = _local(task) if backend == "local" else _pod(task) if backend == "kubernetes" else []
-    return [*_machine(task), *_network(task, network), *_parts(task), *own]
+    return [*_machine(task), *_network(task.network, network), *_parts(task), *_apart(task, backend, network), *own]
 
 
 def _machine(task: Task) -> list[str]:
@@ -43,10 +44,10 @@ def _machine(task: Task) -> list[str]:
     return reasons
 
 
-def _network(task: Task, allowed: Literal["none", "task"]) -> list[str]:
-    if task.network == "allowlist":
+def _network(wanted: str | None, allowed: Literal["none", "task"]) -> list[str]:
+    if wanted == "allowlist":
         return ['network_mode = "allowlist": a sandbox reaches nothing or everything; use "no-network" or "public"']
-    if task.network == "public" and allowed == "none":
+    if wanted == "public" and allowed == "none":
         return ['network_mode = "public": this run lets no sandbox reach the internet; pass --set orchestrator.network=task']
     return []
 
@@ -57,8 +58,6 @@ def _parts(task: Task) -> list[str]:
         reasons.append("environment.mcp_servers: harnesses are not told of MCP servers; offer the tools as programs")
     if environment.skills_dir:
         reasons.append("environment.skills_dir: harnesses are not told of skills; put them into the working folder")
-    if any(step.verifier.separate for step in task.steps):
-        reasons.append('verifier.environment_mode = "separate": the verifier shares the agent\'s environment; use "shared"')
     if any(step.verifier.collect for step in task.steps):
         reasons.append("verifier.collect: nothing of the agent's runs any more when the verifier begins; use tests/test.sh")
     if (task.folder / "trajectory.json").exists():
@@ -78,6 +77,30 @@ def _steps(task: Task) -> list[str]:
                 f"steps.healthcheck of {step.name}: checks are made before the first step; use environment.healthcheck"
             )
     return reasons
+
+
+def _apart(task: Task, backend: Backend, network: Literal["none", "task"]) -> list[str]:
+    """What speaks against a verifier in an environment of its own."""
+    if not any(step.verifier.separate for step in task.steps):
+        return []
+    mode = 'verifier.environment_mode = "separate"'
+    where = apart(task) if len(task.steps) == 1 else None
+    if where is None:
+        return [f'{mode}: the verifiers of a task of several steps share the agent\'s environment; use "shared"']
+    if backend == "kubernetes":
+        return [f'{mode}: nothing can be taken out of a pod that has ended; use orchestrator.backend = "docker" or "local"']
+    reasons = _network(where.network_mode, network)
+    if where.environment.os != "linux" or where.environment.gpus or where.environment.tpu:
+        reasons.append("verifier.environment: sandboxes are Linux, without an accelerator")
+    if task.verifier.environment and where.environment.healthcheck:
+        reasons.append("verifier.environment.healthcheck: a verifier begins at once; let tests/test.sh wait")
+    if any((task.tests_dir / name).is_file() for name in COMPOSE):
+        reasons.append("tests/docker-compose.yaml: sandboxes are one container; put its services into tests/Dockerfile")
+    if backend == "local" and where.image and where.bundled:
+        reasons.append('verifier.environment.docker_image: local sandboxes have no images; use orchestrator.backend = "docker"')
+    keeps = (task.workdir, "/logs", "/home/agent", "/tmp") if backend == "local" else ()
+    handed = [(artifact.source, not_handed(artifact, keeps)) for artifact in where.artifacts]
+    return [*reasons, *(f"artifacts: {source}: {why}" for source, why in handed if why)]
 
 
 def _pod(task: Task) -> list[str]:

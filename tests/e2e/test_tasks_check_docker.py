@@ -100,6 +100,50 @@ def test_what_cannot_be_built_is_said(tmp_path: Path) -> None:
     assert "no luck" in text
 
 
+APART = """
+artifacts = ["/work/deep/out.txt", {{ source = "/data/made", exclude = ["*.tmp"] }}]
+[agent]
+user = "worker"
+[verifier]
+environment_mode = "separate"
+{image}
+"""
+MAKE = """#!/bin/sh
+mkdir -p /data/made && echo made >/data/made/a && echo no >/data/made/b.tmp
+echo hello >out.txt; echo trap >/usr/local/bin/cmp; echo "note of $(id -un)" >/logs/artifacts/note
+"""
+SEE = """#!/bin/sh
+cat /work/deep/out.txt /data/made/* /logs/artifacts/note /data/built.txt /checks/own.txt 2>/dev/null >seen
+echo "$(hostname) $PWD $(ls /work/deep)"
+cmp seen /tests/wanted && r=1 || r=0
+echo $r > /logs/verifier/reward.txt
+"""
+
+
+def apart(folder: Path, wanted: str, *, image: str = "", **files: str) -> None:
+    dockerfile = DOCKERFILE.replace("WORKDIR", "RUN chmod 777 /data /usr/local/bin\nWORKDIR")
+    parts = {
+        "task.toml": APART.format(image=image), "instruction.md": "Say hello.\n", "environment/Dockerfile": dockerfile,
+        "environment/seed.txt": "seed\n", "solution/solve.sh": MAKE, "tests/test.sh": SEE, "tests/wanted": wanted,
+    }  # fmt: skip
+    sets.put(folder, parts | files)
+
+
+def test_a_verifier_has_an_image_of_its_own_and_what_it_is_handed(tmp_path: Path) -> None:
+    left = "hello\nmade\nnote of worker\n"
+    apart(tmp_path / "fresh", left + "built\n")  # the task's image once more
+    own = "FROM debian:bookworm-slim\nCOPY . /tests/\nRUN mkdir /checks && echo own >/checks/own.txt\nWORKDIR /checks\n"
+    apart(tmp_path / "own", left + "own\n", **{"tests/Dockerfile": own})
+    code, found = check(tmp_path, "--backend", "docker", timeout=500)
+    oracle = {name: entry["runs"]["oracle"][0] for name, entry in found.items()}
+    assert {name: (run["reward"], run["error"]) for name, run in oracle.items()} == {"fresh": (1, ""), "own": (1, "")}, oracle
+    assert "sandbox /work/deep out.txt seed.txt" in oracle["fresh"]["said"].replace("\n", " ")
+    assert "sandbox /checks out.txt" in oracle["own"]["said"]
+    assert {entry["runs"]["null"][0]["reward"] for entry in found.values()} == {0}
+    assert code == 0, found
+    assert left_over() == ""
+
+
 def left_over() -> str:
     """Containers of checks that are still there."""
     listed = ["docker", "ps", "-aq", "--filter", "name=openforge-check-"]

@@ -21,10 +21,10 @@ from services.orchestrator.backends.commands import entering, run, stream, tail
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
 from services.orchestrator.backends.processes import KILL_S, Process, held, kill_tree, locked, open_process, sandboxed, send
 from services.orchestrator.backends.spawner import Spawner
-from services.orchestrator.backends.tars import pack, unpack
+from services.orchestrator.backends.tars import pack, pack_one, unpack
 from services.orchestrator.isolation import resolve_isolation
 from services.orchestrator.records import LOG, SPEC, STATUS, replace_file, rollouts_folder
-from services.orchestrator.sandbox import Isolation
+from services.orchestrator.sandbox import Isolation, Sandbox
 from services.orchestrator.sandboxes import Sandboxes
 from services.orchestrator.spec import FINAL, Spec, Status, phase_of
 from shared.config import Config
@@ -140,6 +140,12 @@ class LocalBackend:
 
     async def copy_out(self, name: str, source: str, target: Path) -> None:
         """See `Backend.copy_out`."""
+        if not self._lives(name):
+            with tempfile.TemporaryFile() as archive:
+                await asyncio.to_thread(pack_one, self._left(name, source), Path(source).name, archive)
+                archive.seek(0)
+                await asyncio.to_thread(unpack, archive, target)
+            return
         folder, _, entry = source.rstrip("/").rpartition("/")
         argv = ["/bin/sh", "-c", 'exec tar -cf - -C "$1" -- "$2" 2>/dev/null', "sh", folder or "/", entry]
         with tempfile.TemporaryFile() as archive:
@@ -247,6 +253,21 @@ class LocalBackend:
             phase = status and status["phase"]
             return Seen(name, "ended", error=SandboxError(f"the runner of {name} died in phase {phase!r}: {said}"))
         return Seen(name, "ended", status=status, where=socket.gethostname())
+
+    def _left(self, name: str, source: str) -> Path:
+        """Where something of a sandbox that has ended lies. Links that its agent made lead nowhere else."""
+        top = self._sandboxes.folder(name)
+        try:
+            spec = msgspec.json.decode((self._records / name / SPEC).read_bytes(), type=Spec)
+        except OSError as e:
+            raise SandboxError(f"{name}: no such sandbox was here") from e
+        env, host = spec["phases"][0]["env"], Sandbox(self._sandboxes.isolation, top, "/").host("agent")
+        seen = {env["APP_DIR"]: host.app, env["LOGS_DIR"]: host.logs, env["HOME"]: host.home, env["TMPDIR"]: host.tmp}
+        for folder, there in seen.items():
+            path = Path(there, os.path.relpath(source, folder))
+            if path.resolve().is_relative_to(Path(there).resolve()) and not Path(there).is_symlink():
+                return path
+        raise SandboxError(f"{name}: a sandbox that has ended holds no {source}")
 
     def _inside(self, name: str, argv: list[str]) -> tuple[list[str], dict[str, str]]:
         runner = self._runners.get(name)

@@ -157,7 +157,10 @@ class Backend(Protocol):
         ...
 
     async def copy_out(self, name: str, source: str, target: Path) -> None:
-        """Copies a file or folder of a running sandbox, under its own name, into the folder `target` of this machine.
+        """Copies a file or folder of a sandbox, under its own name, into the folder `target` of this machine.
+
+        Of one that has ended the local backend has the working folder, logs, home and temporary folder left; docker has all of
+        it, Kubernetes nothing.
 
         Raises:
             SandboxError: it is not there, or holds what would land outside of `target`.

@@ -25,6 +25,19 @@ def pack(source: Path, file: IO[bytes]) -> None:
         raise SandboxError(f"{source}: {e}") from e
 
 
+def pack_one(source: Path, name: str, file: IO[bytes]) -> None:
+    """Writes a file or folder as a tar archive, under that name; links in it stay links. Blocks.
+
+    Raises:
+        SandboxError: it is not there, or cannot be read.
+    """
+    try:
+        with tarfile.open(fileobj=file, mode="w|") as tar:
+            tar.add(source, name)
+    except OSError as e:
+        raise SandboxError(f"{source}: {e}") from e
+
+
 def unpack(file: IO[bytes], target: Path) -> None:
     """Unpacks a tar archive of folders, files and links among them into a folder, which is made if need be. Blocks.
 

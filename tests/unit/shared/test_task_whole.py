@@ -197,7 +197,6 @@ def test_what_contradicts_itself_is_refused_when_it_is_read(tmp_path: Path, toml
         ("[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['a.org']", {}, "allowlist"),
         ("[[environment.mcp_servers]]\nname = 'm'\nurl = 'http://x'", {}, "mcp_servers"),
         ("[environment]\nskills_dir = '/skills'", {}, "skills_dir"),
-        ("[verifier]\nenvironment_mode = 'separate'", {}, "environment_mode"),
         ("[[verifier.collect]]\ncommand = 'x'", {}, "verifier.collect"),
         ("", {"trajectory.json": "{}"}, "trajectory.json"),
     ],
