@@ -83,7 +83,7 @@ class Asking:
             start=start, task=task, harness=adapter, isolation=isolation, sandbox=sandbox,
             record=self._records.folder(job.rollout).resolve(),
             endpoint=await self._sessions.open(job.rollout, adapter.roles()), host_env=os.environ,
-            limit_s=self._limits.limit_s(start.harness, _family(task)),
+            limit_s=self._limits.limit_s(start.harness, _family(task)), clock=self._config.orchestrator.clock,
         )  # fmt: skip
 
     async def ask(self, job: Job, attempt: Attempt) -> None:

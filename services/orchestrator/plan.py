@@ -10,6 +10,7 @@ from zlib import crc32
 
 from services.orchestrator.backends.port import Resources
 from services.orchestrator.cgroups import rlimits
+from services.orchestrator.clock import clock_of
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
@@ -49,6 +50,7 @@ class Attempt:
         endpoint: where its model calls go.
         host_env: variables that the task's `${NAME}` may refer to.
         limit_s: wall-clock limit of an agent for which neither the command nor the task says one.
+        clock: see `orchestrator.clock`.
     """
 
     start: RolloutStart
@@ -60,6 +62,7 @@ class Attempt:
     endpoint: Endpoint
     host_env: Mapping[str, str]
     limit_s: float
+    clock: str = ""
 
 
 def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
@@ -90,6 +93,7 @@ def plan(attempt: Attempt, config: Config) -> Spec:
         TaskError: the task needs a variable that is not set, a working folder that a sandbox cannot have, or something else
             that cannot be carried out here.
         HarnessError: the harness is not installed, or other users may not read it and the sandbox needs that.
+        ConfigError: the clock is to be set, and what that takes is not installed.
     """
     task = attempt.task
     refuse(task, config.orchestrator.backend, config.orchestrator.network)
@@ -249,11 +253,17 @@ def _phase(
 ) -> Phase:
     host, contained = sandbox.host(name), attempt.isolation.kind == "container"
     own = attempt.isolation.network and attempt.task.network == "none"
-    return Phase(
+    seen = clock_of(attempt.clock, attempt.isolation.kind) if attempt.clock else None
+    phase = Phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
-        files={}, executable=[], argv=sandbox.command(name, program, read_only, solution), env=sandbox.env(name), cwd=host.app,
+        files={}, executable=[], argv=sandbox.command(name, [*(seen.command if seen else ()), *program], read_only, solution),
+        env=sandbox.env(name) | (seen.env if seen else {}), cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
         log="" if contained else str(attempt.record / f"{name}.log"), collect=[],
     )  # fmt: skip
+    if seen:
+        phase["clock"] = seen.clock
+        phase["fresh"] += seen.fresh
+    return phase

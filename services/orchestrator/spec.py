@@ -30,6 +30,14 @@ class Cgroup(TypedDict):
     settings: dict[str, str]
 
 
+class Clock(TypedDict):
+    """The time that the attempt's first program sees when it starts, in seconds since 1970, and the library that shows it. The
+    environment or the command line has the library loaded."""
+
+    begins: float
+    library: str
+
+
 class Phase(TypedDict):
     """One program that a runner runs.
 
@@ -59,6 +67,7 @@ class Phase(TypedDict):
         log: file that gets what the program prints; empty for the runner's own output, after a line `--- name ---`.
         collect: small files to take over into the status afterwards.
         at_least: after a verification: what its rewards must be, by name, for the phases that follow; else the attempt is done.
+        clock: that the program sees; else the real one.
     """
 
     name: str
@@ -84,6 +93,7 @@ class Phase(TypedDict):
     log: str
     collect: list[str]
     at_least: NotRequired[dict[str, float]]
+    clock: NotRequired[Clock]
 
 
 class Spec(TypedDict):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from shared.clock import unix
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.sharing import CapacityConfig
@@ -75,6 +76,8 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
         uid: user and group id to drop to when root without bubblewrap.
         network: `none` lets no sandbox reach anything but the proxy, and tasks that ask for the internet are refused; `task`
             lets those tasks have it whose task.toml says `network_mode = "public"`.
+        clock: ISO time, such as `2026-01-01T09:00:00Z`, that programs of a sandbox see when its first one starts, so that the
+            prompts of a group, which have date and time in them, are alike; empty for the real time. Not for static programs.
         harness_dir: folder with harness adapters of your own, looked into before the built-in ones.
         reward: `verifier`, or `coin` for a control run in which a fair coin replaces the verifier in training rollouts.
         auto: how limits are learned.
@@ -98,6 +101,7 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     keep: Literal["none", "failed", "all"] = "none"
     uid: Annotated[int, Meta(ge=1)] = 65534
     network: Literal["none", "task"] = "none"
+    clock: str = ""
     harness_dir: str = ""
     reward: Literal["verifier", "coin"] = "verifier"
     auto: AutoConfig = AutoConfig()
@@ -106,6 +110,11 @@ class OrchestratorConfig(Section, frozen=True, kw_only=True):
     resources: ResourcesConfig = ResourcesConfig()
     docker: DockerConfig = DockerConfig()
     kubernetes: KubernetesConfig = KubernetesConfig()
+
+    def __post_init__(self) -> None:
+        """Checks what types cannot say."""
+        if self.clock:
+            unix(self.clock)
 
 
 class TasksConfig(Section, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 /openforge/run.py          what a container starts with
 /openforge/manifest.json   name and version of the harness, and whether it needs a glibc in the task's image
 /openforge/python/         Python, standard library alone, with its own loader and libraries
-/openforge/lib/            those
+/openforge/lib/            those, and the one that sets the clock of programs
 /openforge/runner/         the runner
 /openforge/node/           Node, for harnesses of npm
 /openforge/harness/        the harness: a prefix of npm, or a Python environment

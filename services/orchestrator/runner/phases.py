@@ -18,6 +18,7 @@ import socket
 import time
 
 from services.orchestrator.runner import cgroups, start
+from services.orchestrator.runner.clock import Clock
 from services.orchestrator.runner.ending import others, signal_all
 from services.orchestrator.runner.files import collect, hand_over, lay_out, size_of
 from services.orchestrator.runner.lease import Lease
@@ -68,6 +69,7 @@ class Runner:
         self._tell, self._fetch = tell, fetch
         self._cancelled = self._late = False
         self._loop = Loop()
+        self._clock = Clock()
         self._child = 0
         self._exit_code: int | None = None
         self._childless = True
@@ -130,6 +132,8 @@ class Runner:
                 raise Failure(f"the package {package['package']} cannot be had here")
             self._fetch(package)
         hand_over(phase)
+        if "clock" in phase and (why := self._clock.apply(phase["env"], **phase["clock"])):
+            raise Failure(why)
         for left in range(max(1, phase["tries"]) - 1, -1, -1):
             result = self._try(phase)
             self.status["phases"][phase["name"]] = result

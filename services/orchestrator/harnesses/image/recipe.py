@@ -13,6 +13,7 @@ from typing import IO
 from services.orchestrator.harnesses.adapter import Adapter, Npm, Pip
 from services.orchestrator.harnesses.installed import NODE, Install
 from services.orchestrator.harnesses.layout import HARNESS, MANIFEST, NODE_BIN, PYTHON, RUN, TOOLS
+from services.orchestrator.runner.clock import LIBRARY
 from shared.errors import HarnessError
 
 BASE = "debian:bookworm-slim"
@@ -34,9 +35,9 @@ FROM {base} AS python
 ENV DEBIAN_FRONTEND=noninteractive PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BREAK_SYSTEM_PACKAGES=1 \\
     PIP_NO_CACHE_DIR=1 NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt
 RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends \\
-      ca-certificates libstdc++6 patchelf python3 python3-pip python3-venv >/dev/null
+      ca-certificates libfaketime libstdc++6 patchelf python3 python3-pip python3-venv >/dev/null
 COPY bring.py /build/
-RUN python3 /build/bring.py {tools} python
+RUN python3 /build/bring.py {tools} python && cp /usr/lib/*/faketime/{clock} {tools}/lib/
 
 FROM python AS harness
 {harness}
@@ -139,7 +140,7 @@ def _dockerfile(name: str, version: str, install: Install) -> str:
         case _:
             steps = ""
     also = HARNESS if isinstance(install, Pip) else ""
-    return _HEAD.format(**{**words, "name": name, "base": BASE, "also": also, "harness": steps})
+    return _HEAD.format(clock=LIBRARY, **{**words, "name": name, "base": BASE, "also": also, "harness": steps})
 
 
 def _read(path: Path) -> bytes:
