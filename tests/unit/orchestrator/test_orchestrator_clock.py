@@ -20,14 +20,14 @@ from tests.unit.orchestrator.house import House, MakeTask, commands, start
 LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), "")
 BEGINS = "2024-02-29T23:59:00Z"
 SAY = """
-date -u +%FT%T >> said.txt; sleep 1
+date -u +%FT%T.%3N >> said.txt; sleep 1
 /usr/bin/python3 -c 'import datetime; print(datetime.datetime.now(datetime.UTC).isoformat())' >> said.txt
 {node}
 git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log -1 --format=%aI >> said.txt
 """
 KEEP = """
 cp said.txt "$LOGS_DIR/artifacts/"
-date -u +%FT%T >> "$LOGS_DIR/artifacts/said.txt"
+date -u +%FT%T.%3N >> "$LOGS_DIR/artifacts/said.txt"
 echo 1 > "$LOGS_DIR/verifier/reward.txt"
 """
 
