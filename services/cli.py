@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, harness, looking, session, tasks
+from services.dev.verbs import deadletters, evaluation, harness, looking, session, tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -27,6 +27,7 @@ app.add_typer(harness.app, name="harness")
 app.add_typer(session.app, name="session")
 app.add_typer(deadletters.app, name="deadletters")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(evaluation.app, name="eval")
 
 
 @app.command()

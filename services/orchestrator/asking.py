@@ -16,7 +16,7 @@ from services.orchestrator.gateway import Endpoint, Sessions
 from services.orchestrator.handover import HANDOVER, handed, take
 from services.orchestrator.harnesses import harness
 from services.orchestrator.jobs import Job, verifier_of
-from services.orchestrator.limits import Limits, family_of
+from services.orchestrator.limits import Limits
 from services.orchestrator.plan import Attempt, packages_of, plan, resources_of
 from services.orchestrator.records import Asked, Records
 from services.orchestrator.sandbox import Sandbox
@@ -24,7 +24,7 @@ from services.orchestrator.site import Place
 from services.orchestrator.spec import Spec, longest, phase_of
 from shared.config import Config
 from shared.errors import QuotaError, SandboxAway, SandboxError, TaskError
-from shared.task import Task, apart, load_task
+from shared.task import Task, apart, family_of, load_task
 
 log = logging.getLogger(__name__)
 

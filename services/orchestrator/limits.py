@@ -7,12 +7,11 @@ lets the next ones run longer than that: a limit that was learned too low rises 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from services.orchestrator.state import Outcome
 from shared.config import OrchestratorConfig
@@ -24,7 +23,6 @@ KINDS = 1000
 """Kinds that are remembered; the one that nothing was heard of for the longest time is forgotten first."""
 
 _EXACT = 1e-9
-_LAST_NUMBER = re.compile(r"[-_.]?\d+(?=\D*$)")
 
 
 class Took(NamedTuple):
@@ -32,12 +30,6 @@ class Took(NamedTuple):
 
     seconds: float
     ended: bool
-
-
-def family_of(name: str, metadata: Mapping[str, Any]) -> str:
-    """What a task is one of: the text `metadata.family`, else its name without the last number in it."""
-    said = metadata.get("family")
-    return said if isinstance(said, str) and said else _LAST_NUMBER.sub("", name)
 
 
 def seconds_of(share: float, sample: Collection[Took]) -> float:

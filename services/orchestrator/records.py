@@ -33,7 +33,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a sandbox was asked for with.
 
     Attributes:
-        family: of its task (see `limits.family_of`).
+        family: of its task (see `shared.task.family`).
         limit_s: wall-clock limit of its agent in seconds.
         deadline_s: seconds after which all in it has ended.
         apart: the verifier gets a sandbox of its own afterwards.

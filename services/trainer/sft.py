@@ -76,11 +76,11 @@ class WarmStart:
         for step in range(1, self.config.steps + 1):
             loss = learner.sft_step(next(batches), learning_rate(step, self.config.steps, self.config.lr))
             progress(step, loss)
-        _put(learner.save_model, target)
+        put(learner.save_model, target)
         return target
 
 
-def _put(save: Callable[[Path], None], target: Path) -> None:
+def put(save: Callable[[Path], None], target: Path) -> None:
     """Saves under another name first; of several runs that make the same result at once, the first one's stays."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.", ignore_cleanup_errors=True) as scratch:

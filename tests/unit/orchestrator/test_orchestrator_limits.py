@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.orchestrator.limits import KINDS, LATEST, Limits, Took, family_of, seconds_of
+from services.orchestrator.limits import KINDS, LATEST, Limits, Took, seconds_of
 from services.orchestrator.state import Outcome
 from shared.config import AutoConfig, OrchestratorConfig
 from shared.events import RolloutFailed, RolloutFinished, RolloutTimedOut
+from shared.task import family_of
 
 MOST, FLOOR, SAMPLE = 600.0, 30.0, 10
 seconds = st.floats(0, 2 * MOST)
