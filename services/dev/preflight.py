@@ -7,6 +7,7 @@ import shutil
 import socket
 from pathlib import Path
 
+from services.trainer.sft_rows import rows_file
 from shared.config import Config
 from shared.errors import ConfigError, TaskError
 from shared.task import list_tasks, load_task
@@ -49,8 +50,12 @@ def _check_port(host: str, port: int, setting: str) -> None:
 
 def check_model(config: Config) -> None:
     """Raises ConfigError when there is neither an engine to talk to nor a model to serve."""
-    if config.engine.url or config.engine.command:
-        return
+    if not config.engine.url and not config.engine.command:
+        check_model_folder(config)
+
+
+def check_model_folder(config: Config) -> None:
+    """Raises ConfigError when the model is none that could be served or trained."""
     if not config.engine.model:
         raise ConfigError(
             "engine.model is not set: the folder of a Hugging Face model that training starts from "
@@ -109,9 +114,8 @@ def check_tasks(config: Config) -> None:
 
 def check_warm_start(config: Config) -> None:
     """Raises ConfigError when the rows of the warm start are missing."""
-    rows = config.trainer.warm_start.rows
-    if rows and not Path(rows).is_file():
-        raise ConfigError(f"trainer.warm_start.rows {rows}: no such file")
+    if config.trainer.warm_start.rows:
+        rows_file(config.trainer.warm_start.rows)
 
 
 def check_run(config: Config) -> None:

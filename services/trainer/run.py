@@ -103,10 +103,10 @@ class Run:
             return base
         loop = asyncio.get_running_loop()
 
-        def progress(step: int, loss: float) -> None:
+        def progress(step: int, steps: int, text: str) -> None:
             tools.thread.check()
-            if step % _EVERY == 0 or step == config.steps:
-                told = tools.stage("warm start", f"loss {loss:.3f}", step, config.steps)
+            if step % _EVERY == 0 or step == steps:
+                told = tools.stage("warm start", text, step, steps)
                 asyncio.run_coroutine_threadsafe(told, loop).result(_REPORT_S)
 
         await tools.stage("warm start", "loading the learner", 0, config.steps)

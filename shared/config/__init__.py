@@ -9,7 +9,8 @@ from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig,
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.sharing import CapacityConfig
-from shared.config.training import CollectorConfig, TrainerConfig, WarmStartConfig
+from shared.config.training import CollectorConfig, TrainerConfig
+from shared.config.warm_start import WarmStartConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",

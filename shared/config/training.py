@@ -10,6 +10,7 @@ from shared.config.actor import ActorConfig
 from shared.config.algorithm import AlgorithmConfig
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
 from shared.config.optim import OptimConfig
+from shared.config.warm_start import WarmStartConfig
 
 
 class CollectorConfig(Section, frozen=True, kw_only=True):
@@ -38,26 +39,6 @@ class CollectorConfig(Section, frozen=True, kw_only=True):
     archive: bool = True
     archive_mb: Whole = 0
     archive_days: NonNegative = 0.0
-
-
-class WarmStartConfig(Section, frozen=True, kw_only=True):
-    """Supervised start on token rows, through veRL's `sft_loss`.
-
-    Attributes:
-        rows: parquet file with columns `input_ids` and `loss_mask` (lists of int, equal lengths); empty skips the warm start.
-        steps: optimizer steps.
-        batch: rows a step.
-        lr: peak learning rate; linear warm-up over 20 steps, then linear decay to a tenth.
-        optimizer: `module:Class` of a torch optimizer.
-        cache: folder for the result, keyed by everything it depends on; empty keeps none.
-    """
-
-    rows: str = ""
-    steps: Count = 300
-    batch: Count = 32
-    lr: Positive = 3e-3
-    optimizer: str = "torch.optim:AdamW"
-    cache: str = ""
 
 
 class TrainerConfig(Section, frozen=True, kw_only=True):
