@@ -80,12 +80,13 @@ def test_a_set_that_was_lost_altogether_has_no_rates() -> None:
 
 
 def rollout(kind: type[Message], number: int, attempt: int = 1, **more: Any) -> Message:
-    about: dict[str, Any] = {"run_id": "r", "rollout_id": f"g-r{number}", "group_id": "g", "purpose": "eval"}
+    about: dict[str, Any] = {"run_id": "r", "rollout_id": f"g-r{number}", "group_id": "g"}
+    about |= {"purpose": "eval", "attempt": attempt}
     if kind is TrajectoryAssembled:
         about["tokens"] = TokenCounts(sampled=7, dropped=7)
     elif kind is not TrajectoryDiscarded:
         about |= {"group_size": 5, "task": "t-1", "harness": "react"}
-    return kind(**about, attempt=attempt, **more)
+    return kind(**about, **more)
 
 
 def test_episodes_are_what_the_collector_settled() -> None:
