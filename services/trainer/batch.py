@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 import services.trainer.cpu_platform  # noqa: F401 - before all else of veRL: it sets the platform
 
@@ -20,8 +21,9 @@ def padded(samples: Sequence[Sample]) -> TensorDict:
 
     Returns:
         `prompts` (B, P) int64, padded on the left; `responses` (B, R) int64, padded on the right; `input_ids`,
-        `attention_mask`, `position_ids` (B, L) int64; `response_mask` (B, R) int64; `rollout_log_probs` and `advantages`
-        (B, R) float32, 0 where the mask is 0.
+        `attention_mask`, `position_ids` (B, L) int64; `response_mask` (B, R) int64; `calls` (B, R) int64,
+        the number of each trained token's call in the batch, from 1; `rollout_log_probs` and `advantages` (B, R) float32. The
+        last three are 0 where the mask is 0.
     """
     prompts = _pad([s.ids[: s.prompt_len] for s in samples], left=True)
     responses = _pad([s.ids[s.prompt_len :] for s in samples])
@@ -35,8 +37,9 @@ def padded(samples: Sequence[Sample]) -> TensorDict:
             "attention_mask": attention,
             "position_ids": (attention.cumsum(-1) - 1).clamp(min=0),
             "response_mask": mask,
-            "rollout_log_probs": _pad([s.logprobs for s in samples]) * mask,
-            "advantages": _advantages(samples, mask.shape[1]),
+            "calls": _painted(samples, mask.shape[1], count(1)).long(),
+            "rollout_log_probs": _pad([s.logprobs for s in samples]).masked_fill(mask == 0, 0.0),
+            "advantages": _painted(samples, mask.shape[1], (a for s in samples for a in s.advantages)),
         },
         batch_size=[len(samples)],
     )
@@ -52,12 +55,12 @@ def sequences(ids: Sequence[Sequence[int]]) -> TensorDict:
     return padded([Sample(list(s), 1, [1] * (len(s) - 1), [0.0] * (len(s) - 1)) for s in ids])
 
 
-def _advantages(samples: Sequence[Sample], width: int) -> Tensor:
-    """Each span's advantage on each of its tokens, (B, width) float32."""
+def _painted(samples: Sequence[Sample], width: int, values: Iterator[float]) -> Tensor:
+    """A value for each span of the batch, in its order, on each of the span's tokens, (B, width) float32."""
     painted = torch.zeros(len(samples), width)
     for row, s in zip(painted, samples, strict=True):
-        for span, advantage in zip(s.spans, s.advantages, strict=True):
-            row[span.start - s.prompt_len : span.end - s.prompt_len] = advantage
+        for span, value in zip(s.spans, values, strict=False):
+            row[span.start - s.prompt_len : span.end - s.prompt_len] = value
     return painted
 
 

@@ -152,9 +152,14 @@ def learner_settings(config: Config) -> LearnerSettings:
     """The learner's settings for RL.
 
     Raises:
-        ConfigError: rollouts would be greedy.
+        ConfigError: rollouts would be greedy, or a row could be longer than a micro-batch.
     """
-    trainer = config.trainer
+    trainer, budget = config.trainer, config.trainer.actor.ppo_max_token_len_per_gpu
+    if config.engine.max_model_len > budget:
+        raise ConfigError(
+            f"a row may have engine.max_model_len = {config.engine.max_model_len} tokens, and is never cut for training; set "
+            f"trainer.actor.ppo_max_token_len_per_gpu = {budget} to as many or more"
+        )
     if not config.proxy.temperature:
         raise ConfigError("proxy.temperature is 0: greedy rollouts do not explore, and have no log-probs to learn from")
     return LearnerSettings(

@@ -21,8 +21,10 @@ class Sample:
         mask: 0 or 1 per response token (L - prompt_len,); 1 is trained.
         logprobs: the engine's at sampling time per response token (L - prompt_len,), nats, 0 where mask is 0.
         spans: the calls that it trains (S,): where the mask is 1. None in supervised training, which knows no calls.
-        advantages: of each span's tokens (S,), with the trajectory's loss weight folded in.
+        advantages: of each span's tokens (S,).
         version: weight version that the oldest call of its trajectory saw.
+        group: number of its group in the batch.
+        trajectory: number of its trajectory in the batch; rows of one trajectory share one vote.
     """
 
     ids: list[int]
@@ -32,6 +34,8 @@ class Sample:
     spans: Sequence[Span] = ()
     advantages: Sequence[float] = ()
     version: int = 0
+    group: int = 0
+    trajectory: int = 0
 
     @property
     def trained(self) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from services.trainer.advantage import weigh
+from services.trainer.advantage import credit
 from services.trainer.metrics import on_policy_gap, step_metrics
 from services.trainer.ports import Learner, Update
 from services.trainer.publish import Publisher
@@ -57,7 +57,7 @@ class Training:
         try:
             with _timed(timings, "gen"):
                 await self._gather(step, gathered)
-            samples = weigh(cut(gathered, ledger, config, self.version), config.algorithm)
+            samples = credit(cut(gathered, ledger, config, self.version), config.algorithm)
             with _timed(timings, "update"):
                 update = await self._tools.thread.run(self._learner.update, samples) if samples else None
         except BaseException:

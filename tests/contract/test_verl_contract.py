@@ -2,85 +2,38 @@
 
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from safetensors.torch import load_file
 
-from services.trainer.advantage import baselines, call_advantages, weigh
-from services.trainer.ports import LearnerSettings
+from services.trainer.advantage import credit
 from services.trainer.samples import Sample, Vote
 from shared.config import AlgorithmConfig
-from shared.events import Span
+from tests.contract.learner_kit import (
+    CONFIG,
+    EXACT,
+    MakeLearner,
+    ids,
+    learner,
+    learner_settings,
+    merged,
+    model,
+    on_policy,
+    span,
+    unmerged,
+    weights,
+)
 
 if TYPE_CHECKING:
-    from services.trainer.learner import VerlLearner
+    pass
+
+__all__ = ["learner", "model"]
 
 # Imports of torch and veRL warn; they happen inside fixtures and tests, where this applies.
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
-
-MakeLearner = Callable[..., "VerlLearner"]
-EXACT = 1e-5
-"""Nats that fp32 log-probs of two implementations may differ by."""
-CONFIG, UNSCALED, DISCOUNTED = AlgorithmConfig(), AlgorithmConfig(norm_adv_by_std_in_grpo=False), AlgorithmConfig(gamma=0.9)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.engine.tied_model import make_tied_model
-
-    return make_tied_model(tmp_path_factory.mktemp("tied"))
-
-
-@pytest.fixture
-def learner(model: Path) -> MakeLearner:
-    from services.trainer.learner import VerlLearner
-
-    return lambda folder=model, **settings: VerlLearner(folder, learner_settings(settings))
-
-
-def learner_settings(changed: Mapping[str, Any]) -> LearnerSettings:
-    return msgspec.convert({**changed, "optim": {"lr": 1e-3, **changed.get("optim", {})}}, LearnerSettings)
-
-
-def ids(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randrange(256) for _ in range(length)]
-
-
-def span(seq: int, start: int, end: int, after: int = 0) -> Span:
-    return Span(seq=seq, start=start, end=end, after=after)
-
-
-def on_policy(learner: VerlLearner, samples: Sequence[Sample]) -> list[Sample]:
-    """Samples whose log-probs are the learner's own."""
-    rows = learner.log_probs([s.ids for s in samples])
-    return [replace(s, logprobs=row[s.prompt_len - 1 :]) for s, row in zip(samples, rows, strict=True)]
-
-
-def merged() -> list[list[Vote]]:
-    """A group of two trajectories; the first is one row of two calls, 5 and 4 tokens, with 3 tokens of a tool between them."""
-    two_calls = Sample(ids(20, 1), 8, [1] * 5 + [0] * 3 + [1] * 4, [-1.0] * 12, [span(1, 8, 13, 1), span(2, 16, 20)])
-    one_call = Sample(ids(12, 2), 6, [1] * 6, [-1.0] * 6, [span(1, 6, 12)])
-    return [[Vote(1.0, [two_calls]), Vote(0.0, [one_call])]]
-
-
-def unmerged() -> list[list[Vote]]:
-    """The same group with one row per call."""
-    ((first, second),) = merged()
-    whole = first.samples[0].ids
-    calls = [
-        Sample(whole[:13], 8, [1] * 5, [-1.0] * 5, [span(1, 8, 13, 1)]),
-        Sample(whole, 16, [1] * 4, [-1.0] * 4, [span(2, 16, 20)]),
-    ]
-    return [[Vote(1.0, calls), second]]
 
 
 def test_log_probs_are_those_of_transformers(model: Path, learner: MakeLearner) -> None:
@@ -110,71 +63,38 @@ def test_a_batch_has_verls_fields_padded_left_and_right() -> None:
     assert batch["response_mask"].tolist() == [[1, 0, 0], [1, 0, 1]]
     assert batch["rollout_log_probs"].tolist() == [[-0.5, 0, 0], [-1.0, 0, -2.0]]
     assert batch["advantages"].tolist() == [[2.0, 0, 0], [-0.5, 0, -1.0]]
+    assert batch["calls"].tolist() == [[1, 0, 0], [2, 0, 3]]
 
 
-def test_the_first_on_policy_step_has_ratio_one(learner: MakeLearner) -> None:
-    agent = learner()
-    update = agent.update(on_policy(agent, weigh(merged(), CONFIG)))
-    assert max(update.logprob_gaps) < EXACT
-    assert update.metrics["actor/pg_clipfrac"] == 0
-    assert abs(update.metrics["actor/ppo_kl"]) < EXACT
-    assert update.metrics["actor/grad_norm"] > 0
-    assert {"actor/pg_loss", "actor/lr"} <= update.metrics.keys()
-
-
-def test_calls_merged_into_rows_learn_what_separate_calls_learn(learner: MakeLearner, tmp_path: Path) -> None:
-    # Plain gradient descent with a rate of 1: the weights move by the gradient itself.
-    plain = {"rollout_correction": {"rollout_is": "none"}}
-    settings = {"optim": {"optimizer": "SGD", "lr": 1.0}, "actor": {"grad_clip": 1e9}, "algorithm": plain}
-    begin, one, other = learner(), learner(**settings), learner(**settings)
-    a, b = one.update(weigh(merged(), DISCOUNTED)), other.update(weigh(unmerged(), DISCOUNTED))
-    assert a.metrics["actor/pg_loss"] == pytest.approx(b.metrics["actor/pg_loss"], abs=1e-6)
-    assert a.metrics["actor/grad_norm"] == pytest.approx(b.metrics["actor/grad_norm"], rel=1e-5)
-    for agent, name in ((begin, "begin"), (one, "one"), (other, "other")):
-        agent.export(tmp_path / name)
-    before, after, after_other = (load_file(tmp_path / name) for name in ("begin", "one", "other"))
-    largest = max((after[n] - w).abs().max().item() for n, w in before.items())
-    differs = max((after[n] - after_other[n]).abs().max().item() for n in before)
-    assert largest > 1e-2
-    assert differs < 1e-5 * largest + 1e-6
-
-
-def test_the_loss_is_a_mean_over_trajectories(learner: MakeLearner) -> None:
-    agent, (group,) = learner(), merged()
-    balanced = on_policy(agent, weigh([group], UNSCALED))  # advantages +1/2 and -1/2; at ratio 1 the loss is their mean
-    assert agent.update(balanced).metrics["actor/pg_loss"] == pytest.approx(0.0, abs=1e-6)
-    one_trains = on_policy(agent, weigh([[Vote(3.0, group[0].samples), Vote(1.0, [])]], UNSCALED))
-    assert agent.update(one_trains).metrics["actor/pg_loss"] == pytest.approx(-1.0, abs=1e-5)
-
-
-def test_a_token_weighs_by_how_much_likelier_it_has_become_up_to_the_threshold(learner: MakeLearner) -> None:
-    (group,) = merged()
-    made = weigh([[Vote(3.0, group[0].samples), Vote(1.0, [])]], UNSCALED)  # on-policy, the loss is -1
-    corrected, plain = learner(), learner(algorithm={"rollout_correction": {"rollout_is": "none"}})
-    for agent, factor, weight in ((corrected, 1.5, 1.5), (corrected, 4.0, 2.0), (plain, 4.0, 1.0)):
-        samples = [replace(s, logprobs=[p - math.log(factor) for p in s.logprobs]) for s in on_policy(agent, made)]
-        update = agent.update(samples)
-        assert update.metrics["actor/pg_loss"] == pytest.approx(-weight, abs=1e-4)
-        assert update.logprob_gaps == pytest.approx([math.log(factor)], abs=1e-4)
-
-
-def test_advantages_of_a_group_are_verls() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "name", "options"),
+    [
+        ({}, "grpo", {"norm_adv_by_std_in_grpo": True}),
+        ({"norm_adv_by_std_in_grpo": False}, "grpo", {"norm_adv_by_std_in_grpo": False}),
+        ({"adv_estimator": "rloo"}, "rloo", {}),
+        ({"adv_estimator": "reinforce_plus_plus_baseline"}, "reinforce_plus_plus_baseline", {}),
+    ],
+)
+def test_advantages_of_one_row_a_trajectory_are_verls(chosen: dict[str, Any], name: str, options: dict[str, Any]) -> None:
     import numpy as np
     import torch
-    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, compute_rloo_outcome_advantage
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
-    rewards = [0.0, 1.0, 1.0, 0.25]
-    index = np.array(["g"] * 4, dtype=object)
-    for config, verls in (
-        (CONFIG, partial(compute_grpo_outcome_advantage, norm_adv_by_std_in_grpo=True)),
-        (UNSCALED, partial(compute_grpo_outcome_advantage, norm_adv_by_std_in_grpo=False)),
-        (AlgorithmConfig(adv_estimator="rloo"), compute_rloo_outcome_advantage),
-    ):
-        scores = torch.tensor(rewards).unsqueeze(-1)
-        theirs, _ = verls(token_level_rewards=scores, response_mask=torch.ones(4, 1), index=index)
-        compared = zip(rewards, baselines(rewards, config), strict=True)
-        ours = [a for r, b in compared for a in call_advantages(r, [span(1, 0, 1)], b, config.gamma)]
-        assert ours == pytest.approx(theirs[:, 0].tolist(), abs=1e-6)
+    rewards, sizes = [[0.0, 1.0, 1.0, 0.25], [2.0, 0.5, 0.0]], iter([1, 4, 2, 5, 3, 2, 6])
+    made = [[Vote(r, [one_call(size)]) for r, size in zip(group, sizes, strict=False)] for group in rewards]
+    samples = credit(made, AlgorithmConfig(**chosen))
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(s.mask)) for s in samples], batch_first=True)
+    scores = torch.zeros_like(mask)
+    scores[:, 0] = torch.tensor([r for group in rewards for r in group])
+    index = np.array([s.group for s in samples])
+    theirs, _ = get_adv_estimator_fn(name)(token_level_rewards=scores, response_mask=mask, index=index, **options)
+    ours = [[s.advantages[0]] * len(s.mask) for s in samples]
+    for row, wanted in zip(ours, theirs.tolist(), strict=True):
+        assert row == pytest.approx(wanted[: len(row)], abs=1e-5)
+
+
+def one_call(size: int) -> Sample:
+    return Sample(ids(size + 2, size), 2, [1] * size, [-1.0] * size, [span(1, 2, size + 2)])
 
 
 def test_two_learners_follow_each_other_in_one_process(learner: MakeLearner, tmp_path: Path) -> None:
@@ -186,27 +106,36 @@ def test_two_learners_follow_each_other_in_one_process(learner: MakeLearner, tmp
     second = learner(tmp_path / "warm")
     sequences = [s.ids for s in rows]
     assert second.log_probs(sequences) == first.log_probs(sequences)
-    assert max(second.update(on_policy(second, weigh(merged(), CONFIG))).logprob_gaps) < EXACT
+    assert max(second.update(on_policy(second, credit(merged(), CONFIG))).logprob_gaps) < EXACT
 
 
-def test_a_checkpoint_brings_weights_and_optimizer_back(learner: MakeLearner, tmp_path: Path) -> None:
-    agent, samples, probe = learner(), weigh(merged(), CONFIG), [ids(9, 5)]
+def test_after_a_checkpoint_the_next_updates_are_those_of_an_undisturbed_learner(model: Path, tmp_path: Path) -> None:
+    import torch
+
+    from services.trainer.learner import VerlLearner
+
+    optim = {"lr": 1e-3, "lr_scheduler_type": "cosine", "weight_decay": 0.1}
+    actor = {"use_kl_loss": True, "ppo_mini_batch_size": 1}
+    chosen = replace(learner_settings({"optim": optim, "actor": actor}), steps=5)
+    agent, samples = VerlLearner(model, chosen), credit([*merged(), *unmerged()], CONFIG)
     agent.update(samples)
     agent.save_checkpoint(tmp_path / "global_step_1" / "actor", 1)
-    agent.update(samples)
-    expected = agent.log_probs(probe)
-    other = learner()
+    drawn = torch.rand(3)
+    rates = [agent.update(samples).metrics["actor/lr"] for _ in range(2)]
+    expected = weights(agent, tmp_path / "expected")
+    other = VerlLearner(model, replace(chosen, seed=5))
     other.load_checkpoint(tmp_path / "global_step_1" / "actor")
-    assert other.log_probs(probe) != expected
-    other.update(samples)
-    assert other.log_probs(probe) == expected
+    assert torch.rand(3).equal(drawn)
+    assert [other.update(samples).metrics["actor/lr"] for _ in range(2)] == rates
+    found = weights(other, tmp_path / "found")
+    assert max((found[name] - w).abs().max().item() for name, w in expected.items()) <= 1e-6
 
 
 def test_weights_are_written_for_the_engine_and_for_transformers(learner: MakeLearner, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     agent = learner()
-    agent.update(weigh(merged(), CONFIG))
+    agent.update(credit(merged(), CONFIG))
     agent.export(tmp_path / "push.safetensors")
     agent.save_model(tmp_path / "final")
     pushed, saved = load_file(tmp_path / "push.safetensors"), load_file(tmp_path / "final" / "model.safetensors")
@@ -216,14 +145,3 @@ def test_weights_are_written_for_the_engine_and_for_transformers(learner: MakeLe
     loaded: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "final")
     assert loaded.model.embed_tokens.weight.equal(saved["model.embed_tokens.weight"])
     assert AutoTokenizer.from_pretrained(tmp_path / "final").eos_token == "<|im_end|>"
-
-
-def test_the_policy_at_a_temperature_is_trained(learner: MakeLearner) -> None:
-    import torch
-
-    cold, warm = learner(temperature=0.5), learner()
-    with torch.no_grad():  # a model with logits twice as large
-        norm = warm._worker.engine.module.model.norm.weight
-        norm.mul_(2.0)
-    samples = on_policy(warm, weigh(merged(), CONFIG))
-    assert max(cold.update(samples).logprob_gaps) < EXACT

@@ -1,102 +1,158 @@
-"""veRL's loss of a batch, and the same loss by the documented formula in plain floats, on a model of a few weights."""
+"""The loss of a batch as the learner takes it from veRL, on a model of a few weights in float64."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from services.trainer.ports import LearnerSettings
 from services.trainer.samples import Sample
-from shared.config import AlgorithmConfig
-from tests.unit.trainer.trees import VOCABULARY, Call, Rollout
+from tests.unit.trainer.trees import VOCABULARY
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CLIP, DUAL_CLIP = 0.2, 3.0
 WIDTH = 4
 
 
 class Policy:
     """A causal model of a few weights in float64: what it says of a token depends on the tokens before it alone."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, near: Policy | None = None) -> None:
         import torch
 
         generator = torch.Generator().manual_seed(seed)
         made = [
             torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((VOCABULARY, WIDTH), (WIDTH, VOCABULARY))
         ]
-        self.weights = [w.requires_grad_() for w in made]
+        if near is not None:
+            made = [w.detach() + 0.1 * noise for w, noise in zip(near.weights, made, strict=True)]
+        self.weights: list[Tensor] = [w.requires_grad_() for w in made]
 
-    def log_probs(self, ids: Sequence[int]) -> Tensor:
-        """Of every token after the first: L ids give L - 1 values, in nats."""
+    def says(self, ids: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Log-probs and entropies (nats) of every token after the first: L ids give L - 1 values."""
         import torch
 
         embedding, head = self.weights
         tokens = torch.tensor(ids)
-        hidden = torch.tanh(embedding[tokens[:-1]].cumsum(0))
-        return (hidden @ head).log_softmax(-1).gather(-1, tokens[1:, None])[:, 0]
+        logits = (torch.tanh(embedding[tokens[:-1]].cumsum(0)) @ head).log_softmax(-1)
+        return logits.gather(-1, tokens[1:, None])[:, 0], -(logits.exp() * logits).sum(-1)
+
+    def log_probs(self, ids: Sequence[int]) -> Tensor:
+        return self.says(ids)[0]
 
 
-def verl_loss(samples: Sequence[Sample], policy: Policy, old: Policy, mode: str = "token-mean") -> Tensor:
-    """What veRL's `ppo_loss` makes of a batch."""
+@dataclass(frozen=True)
+class Policies:
+    """Whose log-probs a loss is made of.
+
+    Attributes:
+        new: is trained.
+        old: the policy before the update.
+        sampled: that the engine had.
+        reference: that the divergence is from.
+    """
+
+    new: Policy = field(default_factory=lambda: Policy(0))
+    old: Policy = field(default_factory=lambda: Policy(1))
+    sampled: Policy = field(default_factory=lambda: Policy(2))
+    reference: Policy = field(default_factory=lambda: Policy(3))
+
+
+def make_settings(algorithm: dict[str, Any] | None = None, actor: dict[str, Any] | None = None) -> LearnerSettings:
+    return msgspec.convert({"algorithm": algorithm or {}, "actor": actor or {}}, LearnerSettings)
+
+
+def sampled_by(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:
+    """Samples with the log-probs of a policy; 0 where nothing is trained."""
+    return [replace(s, logprobs=[p * m for p, m in zip(row, s.mask, strict=True)]) for s, row in _rows(policy, samples)]
+
+
+def _rows(policy: Policy, samples: Sequence[Sample]) -> list[tuple[Sample, list[float]]]:
+    return [(s, policy.log_probs(s.ids)[s.prompt_len - 1 :].tolist()) for s in samples]
+
+
+def learner_loss(
+    samples: Sequence[Sample],
+    settings: LearnerSettings,
+    policies: Policies,
+    budget: int = 10**6,
+    noise: float = 0.0,
+) -> tuple[Tensor, list[dict[str, Any]]]:
+    """The sum of a batch's losses over micro-batches of at most `budget` tokens, and the metrics of each.
+
+    Args:
+        samples: with the log-probs of sampling time; see `sampled_by`.
+        settings: of the learner.
+        policies: see there.
+        budget: tokens of a micro-batch; a longer row has one to itself.
+        noise: what the policies say of tokens that are not trained.
+    """
+    import torch
+
+    from services.trainer.batch import padded
+    from services.trainer.learner.prepare import cut_steps, set_policies
+
+    batch = padded(samples)
+    batch["advantages"] = batch["advantages"].double()
+    untrained = batch["response_mask"] == 0
+    now, reference = (_padded_log_probs(p, samples).masked_fill(untrained, noise) for p in (policies.old, policies.reference))
+    correction = settings.algorithm.rollout_correction
+    set_policies(batch, now, reference if settings.actor.use_kl_loss else None, correction)
+    parts = cut_steps(batch, samples, settings.actor.ppo_mini_batch_size, settings.algorithm)
+    losses, metrics = [], []
+    for part in parts:
+        tokens = int(batch["response_mask"][part].sum())
+        for rows in _micro_batches(samples, part, budget):
+            loss, found = _loss(batch[rows], [samples[i] for i in rows], settings, policies.new, tokens, noise)
+            losses.append(loss / len(parts))
+            metrics.append(found)
+    return torch.stack(losses).sum() if losses else torch.zeros((), requires_grad=True), metrics
+
+
+def _loss(
+    rows: Any, samples: Sequence[Sample], settings: LearnerSettings, policy: Policy, tokens: int, noise: float
+) -> tuple[Tensor, Any]:
     import torch
     from verl.utils import tensordict_utils as tu
-    from verl.workers.config import FSDPActorConfig
-    from verl.workers.utils.losses import ppo_loss
 
-    from services.trainer.batch import jagged, padded
+    from services.trainer.batch import jagged
+    from services.trainer.learner.loss import policy_loss
+    from services.trainer.learner.workers import actor_config
 
-    config = FSDPActorConfig(
-        strategy="fsdp2", rollout_n=1, ppo_mini_batch_size=1, ppo_micro_batch_size_per_gpu=1, loss_agg_mode=mode,
-        clip_ratio=CLIP, clip_ratio_low=CLIP, clip_ratio_high=CLIP, clip_ratio_c=DUAL_CLIP, use_kl_loss=False,
-    )  # fmt: skip
-    batch = jagged(padded(samples))
+    batch = jagged(rows)
+    tu.assign_non_tensor(batch, dp_size=1, batch_num_tokens=tokens)
+    # The value at a place is of the token after it; a model says something of what follows the last token, too.
+    trained = torch.tensor([bool(m) for s in samples for m in [*[0] * (s.prompt_len - 1), *s.mask, 0]])
+    said = [policy.says(s.ids) for s in samples]
+    last = torch.zeros(1, dtype=torch.float64)
+    parts = ([part for values in said for part in (values[i], last)] for i in (0, 1))
+    output = dict(zip(("log_probs", "entropy"), (torch.cat(p).masked_fill(~trained, noise) for p in parts), strict=True))
+    return policy_loss(actor_config(settings), output, batch)
+
+
+def _micro_batches(samples: Sequence[Sample], part: Sequence[int], budget: int) -> list[list[int]]:
+    made: list[list[int]] = [[]]
+    for i in part:
+        if made[-1] and sum(len(samples[k].ids) for k in [*made[-1], i]) > budget:
+            made.append([])
+        made[-1].append(i)
+    return made
+
+
+def _padded_log_probs(policy: Policy, samples: Sequence[Sample]) -> Tensor:
+    import torch
+
     with torch.no_grad():
-        before = [old.log_probs(s.ids)[s.prompt_len - 1 :] for s in samples]
-    batch["old_log_probs"] = torch.nn.utils.rnn.pad_sequence(before, batch_first=True)
-    tu.assign_non_tensor(batch, dp_size=1, batch_num_tokens=sum(s.trained for s in samples), global_batch_size=len(samples))
-    last = torch.zeros(1, dtype=torch.float64)  # a model says something of what follows the last token, too
-    values = torch.cat([part for s in samples for part in (policy.log_probs(s.ids), last)])
-    loss: Tensor = ppo_loss(config, {"log_probs": values}, batch)[0]
-    return loss
-
-
-def plain_loss(made: Sequence[Sequence[Rollout]], config: AlgorithmConfig, policy: Policy, old: Policy) -> float:
-    """The formula of docs/credit.md in plain floats, rollout by rollout and call by call."""
-    rollouts = [(r, group) for group in made for r in group if r.trained]
-    per_rollout = []
-    for rollout, group in rollouts:
-        tokens = 0.0
-        for call in (c for c in rollout.calls if c.trained):
-            advantage = plain_advantage(rollout, call, [r.reward for r in group], config)
-            new, was = (p.log_probs(call.full)[call.start - 1 :].tolist() for p in (policy, old))
-            tokens += math.fsum(clipped(math.exp(a - b), advantage) for a, b in zip(new, was, strict=True))
-        per_rollout.append(tokens)
-    if config.loss_weighting == "token-mean":
-        return math.fsum(per_rollout) / sum(r.trained for r, _ in rollouts)
-    by = [config.loss_scale_factor if config.loss_weighting == "constant" else r.trained for r, _ in rollouts]
-    return math.fsum(tokens / d for tokens, d in zip(per_rollout, by, strict=True)) / len(rollouts)
-
-
-def plain_advantage(rollout: Rollout, call: Call, rewards: Sequence[float], config: AlgorithmConfig) -> float:
-    if len(set(rewards)) == 1:
-        return 0.0
-    size, mean = len(rewards), sum(rewards) / len(rewards)
-    shaped = config.gamma ** rollout.after(call) * rollout.reward
-    if config.adv_estimator == "rloo":
-        return shaped - (size * mean - rollout.reward) / (size - 1)
-    deviation = math.sqrt(sum((r - mean) ** 2 for r in rewards) / (size - 1))
-    return (shaped - mean) / (deviation + 1e-6) if config.norm_adv_by_std_in_grpo else shaped - mean
-
-
-def clipped(ratio: float, advantage: float) -> float:
-    loss = max(-advantage * ratio, -advantage * min(max(ratio, 1 - CLIP), 1 + CLIP))
-    return min(loss, -advantage * DUAL_CLIP) if advantage < 0 else loss
+        rows = [policy.log_probs(s.ids)[s.prompt_len - 1 :] for s in samples]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 def gradients(loss: Tensor, policy: Policy) -> list[Tensor]:
     import torch
 
-    return list(torch.autograd.grad(loss, policy.weights))
+    found = torch.autograd.grad(loss, policy.weights, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(w) if g is None else g for g, w in zip(found, policy.weights, strict=True)]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.advantage import baselines, call_advantages, loss_weights, weigh
+from services.trainer.advantage import baselines, call_advantages, credit, loss_weights
 from services.trainer.samples import Vote, read_vote
 from shared.config import AlgorithmConfig
 from shared.events import Span
 from tests.unit.trainer.trees import Rollout, groups, merged, unmerged
-from tests.unit.trainer.twins import trajectory
+from tests.unit.trainer.twins import row, trajectory
 
 rewards = st.lists(st.floats(-10, 10), min_size=2, max_size=8, unique=True)
 settings_ = st.builds(
@@ -49,7 +49,7 @@ def advantages(values: list[float], settings: AlgorithmConfig) -> list[float]:
 
 def by_rollout(made: Sequence[Sequence[Vote]], settings: AlgorithmConfig) -> list[dict[int, float]]:
     """For each rollout, the advantages of its trained calls by their numbers."""
-    samples, found = iter(weigh(made, settings)), []
+    samples, found = iter(credit(made, settings)), []
     for vote in (vote for group in made for vote in group):
         own = islice(samples, sum(s.trained > 0 for s in vote.samples))
         found.append({span.seq: a for s in own for span, a in zip(s.spans, s.advantages, strict=True)})
@@ -101,7 +101,7 @@ def test_shaping_the_reward_leaves_rloo_unbiased_and_shrinks_grpo(p: float, gamm
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 50)), min_size=1).filter(lambda t: any(d for _, d in t)), settings_)
-def test_a_token_mean_over_weighted_advantages_is_the_loss_that_is_asked_for(
+def test_the_weighted_sum_over_all_tokens_is_the_loss_that_is_asked_for(
     pairs: list[tuple[float, int]], settings: AlgorithmConfig
 ) -> None:
     trained, sums = [d for _, d in pairs], [a * d for a, d in pairs]
@@ -112,10 +112,10 @@ def test_a_token_mean_over_weighted_advantages_is_the_loss_that_is_asked_for(
         "token-mean": math.fsum(sums) / sum(trained),
         "constant": math.fsum(sums) / voters / settings.loss_scale_factor,
     }
-    assert weighted / sum(trained) == pytest.approx(asked[settings.loss_weighting], abs=1e-9)
+    assert weighted == pytest.approx(asked[settings.loss_weighting], abs=1e-9)
 
 
-@given(trees, settings_, lots)
+@given(trees, st.one_of(settings_, st.just(AlgorithmConfig(adv_estimator="reinforce_plus_plus_baseline"))), lots)
 def test_neither_merging_nor_the_choice_of_the_row_that_trains_a_call_changes_its_advantage(
     made: list[list[Rollout]], settings: AlgorithmConfig, owners: random.Random
 ) -> None:
@@ -128,10 +128,9 @@ def test_neither_merging_nor_the_choice_of_the_row_that_trains_a_call_changes_it
 def test_more_rows_of_a_rollout_change_no_advantage(
     made: list[list[Rollout]], settings: AlgorithmConfig, owners: random.Random
 ) -> None:
-    plain = msgspec.structs.replace(settings, loss_weighting="token-mean")  # weights 1: the advantages themselves
     first, *others = made[0]
     short = Rollout(first.reward, first.calls[:1])
-    begun, went_on = (by_rollout([[merged(r, owners) for r in [head, *others]]], plain) for head in (short, first))
+    begun, went_on = (by_rollout([[merged(r, owners) for r in [head, *others]]], settings) for head in (short, first))
     assert begun[1:] == went_on[1:]
     if settings.gamma == 1:
         assert begun[0].items() <= went_on[0].items()
@@ -145,13 +144,29 @@ def test_without_gamma_all_calls_of_a_rollout_have_one_advantage(
     assert all(len(set(calls.values())) <= 1 for calls in by_rollout([[merged(r, owners) for r in g] for g in made], flat))
 
 
+def test_whitened_advantages_have_mean_zero_and_deviation_one_over_all_tokens() -> None:
+    rows = [trajectory("r", reward, made=[row(reply=[1] * size)]) for reward, size in ((0.0, 1), (1.0, 5), (1.0, 2), (4.0, 3))]
+    samples = credit([[read_vote(r) for r in rows]], config(adv_estimator="reinforce_plus_plus_baseline"))
+    values = [a for s in samples for a in s.advantages for _ in range(s.trained)]
+    assert math.fsum(values) == pytest.approx(0, abs=1e-12)
+    assert math.fsum(v * v for v in values) / (len(values) - 1) == pytest.approx(1, abs=1e-6)
+    assert sorted(values) == values[:1] + values[1:]
+
+
+def test_samples_know_their_group_and_their_trajectory() -> None:
+    two_rows = [row(seq=1, after=1), row([1], [2], seq=2)]
+    made = [[trajectory("a", 1.0, made=two_rows), trajectory("b", 0.0)], [trajectory("c", 1.0), trajectory("d", 0.0)]]
+    samples = credit([[read_vote(r) for r in group] for group in made], config())
+    assert [(s.group, s.trajectory) for s in samples] == [(0, 0), (0, 0), (0, 1), (1, 2), (1, 3)]
+
+
 def test_a_trajectory_without_trained_tokens_counts_in_the_baseline_only() -> None:
     silent = Vote(0.0, [])
     votes = [read_vote(trajectory("r", 1.0)), read_vote(trajectory("r", 0.0)), silent]
-    samples = weigh([votes], config(norm_adv_by_std_in_grpo=False))
+    samples = credit([votes], config(norm_adv_by_std_in_grpo=False))
     assert [a for s in samples for a in s.advantages] == pytest.approx([2 / 3, -1 / 3])
 
 
 def test_nothing_to_train_on_gives_no_samples() -> None:
-    assert weigh([], config()) == []
-    assert weigh([[Vote(1.0, []), Vote(0.0, [])]], config()) == []
+    assert credit([], config()) == []
+    assert credit([[Vote(1.0, []), Vote(0.0, [])]], config()) == []

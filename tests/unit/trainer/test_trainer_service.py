@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shared.config import AlgorithmConfig
 from shared.events import GroupCompleted, RolloutStart, RunEvaluated, RunStaged, RunStepped, WeightsLoaded
 from tests.unit.trainer.twins import MakeWorld, by_number
 
@@ -61,12 +63,11 @@ async def test_every_trajectory_votes_once_with_the_group_as_baseline(make_world
 
 async def test_the_settings_of_credit_reach_the_learner(make_world: MakeWorld) -> None:
     credit = {"adv_estimator": "rloo", "loss_weighting": "constant", "loss_scale_factor": 8}
-    world = await make_world(
-        steps=1, algorithm=credit
-    )  # 4 tokens a rollout over 8, and half the group against the others: 4/3 * 1/2
+    world = await make_world(steps=1, algorithm=credit)  # half of the group, against the mean of the others
     await world.run()
     (samples,) = world.learners[0].samples
-    assert [a for s in samples for a in s.advantages] == pytest.approx([-1 / 3, 1 / 3] * 6)
+    assert [a for s in samples for a in s.advantages] == pytest.approx([-2 / 3, 2 / 3] * 6)
+    assert world.learners[0].settings.algorithm == msgspec.convert(credit, AlgorithmConfig)
 
 
 async def test_rollouts_are_named_seeded_and_spread_over_the_tasks(make_world: MakeWorld) -> None:

@@ -1,0 +1,118 @@
+"""veRL's workers as this project sets them up: FSDP2 over gloo, one rank, fp32 on the CPU."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from services.trainer import cpu_platform  # before all else of veRL: it sets the platform
+
+# isort: split
+import msgspec
+import torch.distributed as dist
+from verl.trainer.config import CheckpointConfig
+from verl.workers.config import (
+    FSDPActorConfig,
+    FSDPEngineConfig,
+    FSDPOptimizerConfig,
+    HFModelConfig,
+    PolicyLossConfig,
+    TrainingWorkerConfig,
+)
+from verl.workers.engine_workers import TrainingWorker
+
+from services.trainer.ports import LearnerSettings
+
+_FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+
+
+def join_group() -> None:
+    """A process group of one, without sockets to listen on; veRL's workers read the rank from the environment."""
+    if dist.is_initialized():
+        return
+    cpu_platform.register_engine()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())  # type: ignore[attr-defined]
+
+
+def actor_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
+    """A worker that trains a model."""
+    return _worker(model, engine_config(settings), optimizer_config(settings))
+
+
+def reference_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
+    """A worker that only says what a model makes of a batch."""
+    return _worker(model, replace(engine_config(settings), forward_only=True), None)
+
+
+def _worker(model: Path, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig | None) -> TrainingWorker:
+    worker = TrainingWorker(
+        TrainingWorkerConfig(
+            model_type="language_model",
+            model_config=_model_config(model),
+            engine_config=engine,
+            optimizer_config=optimizer,
+            checkpoint_config=CheckpointConfig(),
+        )
+    )
+    worker.reset()
+    return worker
+
+
+def _model_config(model: Path) -> HFModelConfig:
+    # veRL's plain path takes one logsumexp per token on a CPU; its "fused" torch kernel works in chunks and halves a step.
+    return HFModelConfig(
+        path=str(model),
+        use_remove_padding=False,
+        use_fused_kernels=True,
+        fused_kernel_options={"impl_backend": "torch"},
+        enable_gradient_checkpointing=False,
+        override_config={"attn_implementation": "sdpa"},
+    )
+
+
+def engine_config(settings: LearnerSettings) -> FSDPEngineConfig:
+    """How the model is laid out and its batches are cut."""
+    budget = settings.actor.ppo_max_token_len_per_gpu
+    return FSDPEngineConfig(
+        strategy="fsdp2",
+        use_torch_compile=False,
+        model_dtype="fp32",
+        mixed_precision=_FP32,
+        use_dynamic_bsz=True,
+        max_token_len_per_gpu=budget,
+        infer_max_token_len_per_gpu=budget,
+    )
+
+
+def optimizer_config(settings: LearnerSettings) -> FSDPOptimizerConfig:
+    """The optimizer and its schedule."""
+    chosen = msgspec.structs.asdict(settings.optim)
+    return FSDPOptimizerConfig(clip_grad=settings.actor.grad_clip, total_training_steps=settings.steps, **chosen)
+
+
+def actor_config(settings: LearnerSettings) -> FSDPActorConfig:
+    """What veRL's losses read. Its mini-batch fields only have to be valid: this project cuts mini-batches itself."""
+    actor = settings.actor
+    return FSDPActorConfig(
+        strategy="fsdp2",
+        rollout_n=1,
+        ppo_mini_batch_size=1,
+        ppo_micro_batch_size_per_gpu=1,
+        use_dynamic_bsz=True,
+        ppo_max_token_len_per_gpu=actor.ppo_max_token_len_per_gpu,
+        loss_agg_mode="token-mean",
+        clip_ratio=actor.clip_ratio,
+        clip_ratio_low=actor.clip_ratio_low or actor.clip_ratio,
+        clip_ratio_high=actor.clip_ratio_high or actor.clip_ratio,
+        clip_ratio_c=actor.clip_ratio_c,
+        policy_loss=PolicyLossConfig(loss_mode=actor.policy_loss.loss_mode, dro_beta=actor.policy_loss.dro_beta),
+        use_kl_loss=actor.use_kl_loss,
+        kl_loss_coef=actor.kl_loss_coef,
+        kl_loss_type=actor.kl_loss_type,
+        entropy_coeff=actor.entropy_coeff,
+        optim=optimizer_config(settings),
+        fsdp_config=engine_config(settings),
+    )
