@@ -163,7 +163,7 @@ def test_a_schedule_moves_on_once_an_update(model: Path) -> None:
 
 def test_a_row_beyond_the_budget_is_refused_with_what_to_set(learner: MakeLearner) -> None:
     agent = learner(actor={"ppo_max_token_len_per_gpu": 19})
-    with pytest.raises(ForgeError, match=r"a row of 20 tokens .* ppo_max_token_len_per_gpu = 19; set that to 20 or more"):
+    with pytest.raises(ForgeError, match=r"a row of 20 tokens .*ppo_max_token_len_per_gpu = 19; set that to 20 or more"):
         agent.update(credit(merged(), CONFIG))
 
 

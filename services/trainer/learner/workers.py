@@ -10,6 +10,7 @@ from services.trainer import cpu_platform  # before all else of veRL: it sets th
 
 # isort: split
 import msgspec
+import torch
 import torch.distributed as dist
 from verl.trainer.config import CheckpointConfig
 from verl.workers.config import (
@@ -44,10 +45,13 @@ def actor_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
 
 def reference_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
     """A worker that only says what a model makes of a batch."""
-    return _worker(model, replace(engine_config(settings), forward_only=True), None)
+    # A worker that can only infer keeps its weights in pinned memory, which takes an accelerator. An optimizer that never steps
+    # holds no state.
+    engine = replace(engine_config(settings), forward_only=torch.accelerator.is_available())
+    return _worker(model, engine, optimizer_config(settings))
 
 
-def _worker(model: Path, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig | None) -> TrainingWorker:
+def _worker(model: Path, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig) -> TrainingWorker:
     worker = TrainingWorker(
         TrainingWorkerConfig(
             model_type="language_model",
