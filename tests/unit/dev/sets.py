@@ -92,6 +92,11 @@ tools:
 sandbox_files:
   - fixtures/inbox.json
   - fixtures/video.webm
+local_grader_files:
+  - fixtures/inbox.json
+  - fixtures/truth.json
+env_snapshot_files:
+  - /workspace/out/*.png
 environment:
   timeout_seconds: 900
 judge_rubric: Is it right?
@@ -129,7 +134,9 @@ def atlas(folder: Path) -> Path:
 
 def claw(folder: Path) -> Path:
     """One task, one of whose files is missing."""
-    parts = {"task.yaml": CLAW, "grader.py": "import claw_eval\n", "fixtures/inbox.json": "[]"}
+    parts = {
+        "task.yaml": CLAW, "grader.py": "import claw_eval\n", "fixtures/inbox.json": "[]", "fixtures/truth.json": "[0]",
+    }  # fmt: skip
     return put(folder, {f"tasks/T001_inbox/{path}": text for path, text in parts.items()})
 
 

@@ -164,11 +164,15 @@ def test_an_osworld_task_keeps_its_judge_away_from_the_agent(tmp_path: Path) -> 
 def test_a_claw_eval_task_says_what_it_needs(tmp_path: Path) -> None:
     task = only(imported(sets.claw(tmp_path / "set"), tmp_path / "out"))
     assert task.metadata["needs"] == [
-        "the claw_eval package, which its grader imports", "the mock service gmail", "a judge",
+        "the claw_eval package, which its grader imports", "the mock service gmail",
+        "commands of the set that make what its grader looks at", "a judge",
         "the file fixtures/video.webm, which the source lacks",
     ]  # fmt: skip
     assert (task.environment_dir / "fixtures/inbox.json").read_text() == "[]"
+    assert task.workdir == "/workspace"
     assert (task.tests_dir / "grader.py").is_file()
+    assert [path.name for path in (task.tests_dir / "fixtures").iterdir()] == ["truth.json"]
+    assert not (task.environment_dir / "fixtures/truth.json").exists()
     assert task.agent.timeout_sec == 900
 
 

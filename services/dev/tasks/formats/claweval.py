@@ -19,6 +19,8 @@ from shared.errors import TaskError
 
 ABOUT = "Claw-Eval tasks (task.yaml, grader.py, fixtures); they need its package, mock services and mostly a judge"
 FILE = "task.yaml"
+_FOR_GRADERS = ("sandbox_grader_files", "local_grader_files")
+"""Files that no agent sees."""
 
 
 def fits(source: Path) -> bool:
@@ -45,11 +47,12 @@ def draft(task: Any, folder: Path) -> Draft:
     (number,) = texts_of(task, "task_id")
     (prompt,) = texts_of(task.get("prompt"), "text")
     name, wanted = folder_name(number), needs(task)
-    files = [inner_path(path, "sandbox_files") for path in task.get("sandbox_files") or []]
+    files = _files_of(task, "sandbox_files")
+    kept = [path for path in _files_of(task, *_FOR_GRADERS) if path not in files]
     copies = {f"environment/{path}": folder / path for path in files if (folder / path).exists()}
-    wanted += [f"the file {path}, which the source lacks" for path in files if not (folder / path).exists()]
-    if (folder / "grader.py").is_file():
-        copies["tests/grader.py"] = folder / "grader.py"
+    copies |= {f"tests/{path}": folder / path for path in ("grader.py", *kept) if (folder / path).exists()}
+    lacking = [path for path in dict.fromkeys((*files, *kept)) if not (folder / path).exists()]
+    wanted += [f"the file {path}, which the source lacks" for path in lacking]
     limit = (task.get("environment") or {}).get("timeout_seconds")
     return Draft(
         name=name,
@@ -59,6 +62,7 @@ def draft(task: Any, folder: Path) -> Draft:
                 "category": str(task.get("category", "")), "difficulty": str(task.get("difficulty", "")),
                 "tools": _names(task, "tools"), "services": _names(task, "services"), "needs": wanted,
             },
+            "environment": {"workdir": "/workspace"},
             "agent": {"timeout_sec": float(limit)} if isinstance(limit, int | float) and limit > 0 else {},
         },
         texts={
@@ -73,6 +77,10 @@ def needs(task: dict[str, Any]) -> list[str]:
     """What a task needs besides what is here."""
     found = ["the claw_eval package, which its grader imports"]
     found += [f"the mock service {name}" for name in _names(task, "services")]
+    if (task.get("prompt") or {}).get("attachments"):
+        found.append("a harness that shows the model the prompt's attachments")
+    if task.get("env_snapshot_files") or task.get("env_snapshot_commands"):
+        found.append("commands of the set that make what its grader looks at")
     if (task.get("user_agent") or {}).get("enabled"):
         found.append("a simulated user")
     if any(name.startswith("web_real") for name in _names(task, "services")):
@@ -92,6 +100,10 @@ def _draft_of(file: Path) -> Draft:
 def _files(source: Path) -> Iterator[Path]:
     found = [source] if source.is_file() else sorted(source.rglob(FILE))
     return (path for path in found if path.name == FILE and "task_id:" in read_text(path))
+
+
+def _files_of(task: dict[str, Any], *fields: str) -> list[str]:
+    return [inner_path(path, field) for field in fields for path in task.get(field) or []]
 
 
 def _names(task: dict[str, Any], field: str) -> list[str]:
