@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import time
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from services.orchestrator.accounts import Account, account
 from services.orchestrator.asking import Asking, while_away
 from services.orchestrator.backends.port import Backend
 from services.orchestrator.gateway import Sessions
+from services.orchestrator.handover import HANDOVER
 from services.orchestrator.jobs import Job, session_of, verifier_of
 from services.orchestrator.keeping import kept
 from services.orchestrator.limits import Limits
@@ -23,7 +25,7 @@ from services.orchestrator.state import Outcome, Rollout, Verdict, failed, judge
 from services.orchestrator.watching import Watcher
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import AgentTimeout, BusUnavailable, Cancelled, ForgeError, SandboxError
+from shared.errors import AgentTimeout, BusUnavailable, Cancelled, ForgeError, SandboxError, VerifierError
 from shared.events import Message, RolloutFailed
 from shared.log import log_context
 
@@ -118,6 +120,7 @@ class Attempts:
             await self._clear_away(job.ended, outcome)
             if asked.apart:
                 await self._clear_away(verifier_of(job.ended), outcome)
+                await self._drop_handover(before, outcome)
         job.ended = ""
 
     def _note(self, rollout: Rollout, outcome: Outcome) -> bool:
@@ -137,6 +140,11 @@ class Attempts:
             await self._backend.remove(session)
         except SandboxError as e:
             log.warning("the sandbox of %s is still to be cleared away: %s", session, e)
+
+    async def _drop_handover(self, rollout: Rollout, outcome: Outcome) -> None:
+        """What was handed to a verifier goes with the sandboxes."""
+        if not kept(self._config.orchestrator.keep, outcome):
+            await asyncio.to_thread(shutil.rmtree, self._records.folder(rollout) / HANDOVER, ignore_errors=True)
 
     async def _run(self, job: Job) -> Verdict:
         """Session, sandbox, seal: a session that was opened is sealed whatever becomes of its sandbox."""
@@ -179,6 +187,8 @@ class Attempts:
             if job.cancelled:
                 raise Cancelled("cancelled before its verifier began")
             job.status = joined(agent, await self._follow(job, await self._asking.ask_verifier(job)))
+        except AgentTimeout as e:  # what a sandbox's end means where its agent runs
+            return await self._with_logs(job, VerifierError(f"the verifier took its sandbox down: {e}"))
         except ForgeError as e:
             return await self._with_logs(job, e)
         return await self._with_logs(job, job.status)

@@ -10,12 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shared.errors import TaskError
+from shared.errors import AgentMemory, ForgeError, ImageError, TaskError
 from shared.events import RolloutCancel, RolloutFailed, RolloutFinished, RolloutTimedOut
 from shared.task import apart, load_task, unsupported
 from shared.task.limits import Backend
+from tests.twin_backend import Play
 from tests.unit.orchestrator.house import KEY, RUN, House, MakeTask, commands, start, until
+from tests.unit.orchestrator.test_orchestrator_driving import Theatre, stage
 from tests.unit.orchestrator.test_orchestrator_service import ORCHESTRATOR
+
+__all__ = ["stage"]
 
 APART = """
 artifacts = ["/app/out.txt", { source = "/app/results", exclude = ["*.tmp"] }]
@@ -122,6 +126,24 @@ async def test_the_successor_of_one_that_was_killed_goes_on_with_the_verifier(ho
     assert isinstance(outcome, RolloutFinished), outcome
     assert outcome.reward == 1.0
     assert (house.rollouts / "r1-a1-verify" / "spec.json").stat().st_ino == before, "no second one was started"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "final"), [(AgentMemory("too much"), "VerifierError", True), (ImageError("gone"), "ImageError", False)]
+)
+async def test_the_end_of_the_verifiers_sandbox_is_never_the_agents_doing(
+    stage: Theatre, make_task: MakeTask, error: ForgeError, reason: str, final: bool
+) -> None:
+    stage.plays["r1-a1-verify"] = Play(error=error)
+    async with stage.orchestrator():
+        await stage.ask(make_task(toml=APART))
+        outcome = await stage.ear.outcome()
+        assert isinstance(outcome, RolloutFailed), outcome
+        assert (outcome.reason, outcome.stage, outcome.final) == (reason, "verify", final)
+        if not final:
+            assert isinstance(await stage.ear.outcome(attempt=2), RolloutFinished)
+        await until(lambda: not stage.place.all(), "all sandboxes to be cleared away")
+    assert not list((stage.root / RUN / "rollouts").glob("*/handover"))
 
 
 REFUSED = [

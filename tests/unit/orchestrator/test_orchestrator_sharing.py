@@ -69,9 +69,11 @@ class Town:
         for n in range(rollouts):
             command = msgspec.structs.replace(start(task, f"{name}-{n}"), run_id=name)
             await MemoryBus(self.broker).publish(command)
-        yield Run(service, place)
-        await service.stop()
-        await place.close()
+        try:
+            yield Run(service, place)
+        finally:
+            await service.stop()
+            await place.close()
 
 
 @pytest.fixture
