@@ -30,6 +30,9 @@ inside() {
     cat "/proc/sys/$file" >"$N/sysctl/$file"
     mount --bind "$N/sysctl/$file" "/proc/sys/$file"
   done
+  # And a /var/log of its own: of /var/log/pods it removes what is of another node of this machine.
+  mkdir -p "$N/log"
+  mount --bind "$N/log" /var/log
   mkdir -p /run/netns
   mount -t tmpfs tmpfs /run/netns
   mount --make-rshared / # within this namespace
