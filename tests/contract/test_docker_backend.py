@@ -57,6 +57,24 @@ async def test_what_began_and_ended_since_it_was_listed_is_not_run_again(room: R
     assert (await room.backend.logs("s1")).count(b"once") == 1
 
 
+async def test_what_ended_is_seen_as_ended_though_it_is_still_listed_as_running(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy engine of 20.10 does so, after it told of the end."""
+
+    async def listed(self: View) -> dict[str, str]:
+        return {"s1": "running", "gone": "running"}
+
+    await room.start("s1", DONE)
+    await room.until("s1", "ended")
+    monkeypatch.setattr(View, "states", listed)
+    s1, gone = await room.backend.present()
+    assert (s1.stage, gone.stage, s1.error) == ("ended", "ended", None)
+    assert "removed by somebody else" in str(gone.error)
+    await room.backend.remove("gone")
+    assert [seen.name for seen in await room.backend.present()] == ["s1"]
+
+
 async def test_what_a_runner_left_is_not_believed_if_it_failed(room: Room) -> None:
     await room.start("s1", f"{DONE}; exit 9")
     ended = await room.until("s1", "ended")

@@ -24,13 +24,12 @@ from services.orchestrator.backends.docker.container import (
     Place,
     container_config,
     container_name,
-    in_stage,
 )
 from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, asking, connect
 from services.orchestrator.backends.docker.images import Images
 from services.orchestrator.backends.docker.network import PUBLIC, ensure_network
 from services.orchestrator.backends.docker.tools import Tools
-from services.orchestrator.backends.docker.view import View, ignoring
+from services.orchestrator.backends.docker.view import View, ignoring, vanished
 from services.orchestrator.backends.docker.watching import Watch
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
 from shared.config import Config
@@ -101,12 +100,8 @@ class DockerBackend:
     async def present(self) -> list[Seen]:
         """See `Backend.present`."""
         coming = {name: self._coming(name) for name in self._making}  # now: one may be made while the engine lists the others
-        seen = {}
-        for name, state in (await self._view.states()).items():
-            if state == "created" and name not in self._making:
-                await self._boot_left(name)
-            seen[name] = in_stage(name, state, self._view.where) or await self._view.seen(name)
-        return list((coming | seen | self._failed).values())
+        looked = await asyncio.gather(*(self._look(*listed) for listed in (await self._view.states()).items()))
+        return list((coming | {seen.name: seen for seen in looked if seen} | self._failed).values())
 
     async def watch(self) -> AsyncIterator[Seen]:
         """See `Backend.watch`."""
@@ -167,6 +162,13 @@ class DockerBackend:
         if tasks:
             await asyncio.wait(tasks)
         await self._docker.close()
+
+    async def _look(self, name: str, state: str) -> Seen | None:
+        """How one is that is listed; None if it was cleared away since. What is listed may be old: docker 20.10 says that a
+        container died, and goes on listing it as running until it has cleaned up."""
+        if state == "created" and name not in self._making:
+            await self._boot_left(name)
+        return await self._view.seen(name) or (None if name in self._removed else vanished(name))
 
     async def _boot_left(self, name: str) -> None:
         """Starts what an orchestrator made that died before it started it. What began since it was listed, and perhaps ended,

@@ -85,11 +85,11 @@ class View:
         with asking(f"removing the sandbox {name}"), ignoring(NOT_FOUND, CONFLICT):  # conflict: it is being removed
             await self.container(name).delete(force=True, v=True)
 
-    async def seen(self, name: str) -> Seen:
-        """How a sandbox is seen that was made once."""
+    async def seen(self, name: str) -> Seen | None:
+        """How a sandbox is seen; None if it is not there."""
         found = await self.inspect(name)
         if found is None:
-            return vanished(name)
+            return None
         if seen := in_stage(name, found["State"]["Status"], self.where):
             return seen
         try:

@@ -67,7 +67,7 @@ class Watch:
             case "start":
                 seen = Seen(name, "run", where=self._view.where)
             case "die":
-                seen = await self._view.seen(name)
+                seen = await self._view.seen(name) or vanished(name)
             case _ if name in self._alive and name not in self._removed:
                 seen = vanished(name)
             case _:
