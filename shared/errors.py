@@ -96,6 +96,10 @@ class HarnessError(ForgeError):
     """A harness program that could not be started at all."""
 
 
+class HarnessCrash(HarnessError):
+    """A harness program ended with an error before it made a model call."""
+
+
 class VerifierError(ForgeError):
     """The verifier failed, hung, or left no usable reward."""
 
@@ -140,11 +144,13 @@ class Policy:
         retry: start a new attempt of the same rollout, if attempts are left.
         grade: run the verifier on what the agent left.
         reward_valid: the reward may be trained on.
+        most: attempts in all, even if `orchestrator.attempts` allows more; None for as many as it allows.
     """
 
     retry: bool
     grade: bool
     reward_valid: bool
+    most: int | None = None
 
 
 POLICIES: dict[type[ForgeError], Policy] = {
@@ -154,6 +160,8 @@ POLICIES: dict[type[ForgeError], Policy] = {
     BusUnavailable: Policy(retry=True, grade=False, reward_valid=False),
     StoreUnavailable: Policy(retry=True, grade=False, reward_valid=False),
     HarnessError: Policy(retry=False, grade=False, reward_valid=False),
+    # The policy had no say in it. A program that never starts fails for good after two more tries.
+    HarnessCrash: Policy(retry=True, grade=False, reward_valid=False, most=3),
     VerifierError: Policy(retry=False, grade=False, reward_valid=False),
     TaskError: Policy(retry=False, grade=False, reward_valid=False),
     Cancelled: Policy(retry=False, grade=False, reward_valid=False),

@@ -33,7 +33,6 @@ from shared.events import (
     TaskRejected,
     TaskTried,
     TrajectoryAssembled,
-    WeightsFailed,
     WeightsLoaded,
     WeightsPublished,
 )
@@ -59,7 +58,7 @@ _DRAIN_PAUSE_S = 0.05
 _CALLS = (CallRecorded,)
 _NEWS = (
     RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
-    WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+    TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
 )  # fmt: skip
 """Events that no service acts on; one has to find what is published in their place."""
 

@@ -17,7 +17,7 @@ from services.orchestrator.handover import HANDOVER, handed, take
 from services.orchestrator.harnesses import harness
 from services.orchestrator.jobs import Job, verifier_of
 from services.orchestrator.limits import Limits
-from services.orchestrator.plan import Attempt, packages_of, plan, resources_of
+from services.orchestrator.plan import Attempt, packages_of, plan, resources_of, solves
 from services.orchestrator.records import Asked, Records
 from services.orchestrator.sandbox import Sandbox
 from services.orchestrator.site import Place
@@ -99,9 +99,10 @@ class Asking:
             dockerfile=task.dockerfile, user=task.user, network="public" if task.network == "public" else "none",
             build_timeout_s=task.environment.build_timeout_sec, resources=resources_of(task.environment, self._config),
         )  # fmt: skip
+        agent = phase_of(spec, "agent")
         asked = Asked(
-            family=_family(task), limit_s=phase_of(spec, "agent")["timeout_s"], deadline_s=box.deadline_s,
-            apart=task.verifier.separate,
+            family=_family(task), limit_s=agent["timeout_s"], deadline_s=box.deadline_s,
+            apart=task.verifier.separate, model=not solves(agent),
         )  # fmt: skip
         self._records.ask(job.rollout, asked)
         job.asked = asked

@@ -158,7 +158,7 @@ class Attempts:
             return judge_gone(type(ended), sealed, job.course.spent.get("run", 0.0) if job.course else 0.0)
         if isinstance(ended, ForgeError):
             raise ended
-        verdict = judge(ended, sealed)
+        verdict = judge(ended, sealed, model=job.asked is None or job.asked.model)
         coin = self._config.orchestrator.reward == "coin" and job.rollout.start.purpose == "train"
         return tossed(verdict, job.id) if coin else verdict
 

@@ -172,6 +172,11 @@ def _add_solution(phase: Phase, attempt: Attempt, number: int, target: str) -> N
     phase["env"] |= expand(attempt.task.solution.env, attempt.host_env)
 
 
+def solves(agent: Phase) -> bool:
+    """Whether a phase's program is the task's own solution."""
+    return any(folder.endswith(f"/{SOLUTION}") for folder in agent["fresh"])
+
+
 def _health(attempt: Attempt, sandbox: Sandbox, env: dict[str, str]) -> list[Phase]:
     """What must succeed before the agent starts, if the task has that. It begins what the agent goes on with."""
     check = attempt.task.environment.healthcheck

@@ -55,6 +55,7 @@ class Reconciler:
             return
         running = {job.sandbox for job in self._jobs.values() if job.made}
         wanted = {name for job in self._jobs.values() for name in (job.session, job.ended)}
+        self._watcher.forget_all_but(lambda name: attempt_of(name) in wanted)
         for name in expected - present:
             if name in running:
                 self._watcher.tell(Seen(name, "ended", error=SandboxError("the sandbox vanished: somebody removed it")))

@@ -37,12 +37,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         limit_s: wall-clock limit of its agent in seconds.
         deadline_s: seconds after which all in it has ended.
         apart: the verifier gets a sandbox of its own afterwards.
+        model: its agent calls a model; the task's own solution does not.
     """
 
     family: str
     limit_s: float
     deadline_s: float
     apart: bool = False
+    model: bool = True
 
 
 class _Accepted(msgspec.Struct):

@@ -160,6 +160,7 @@ class Status(TypedDict):
         error: why the attempt failed, for a person, cut to some hundred characters.
         phases: results of the phases that ended, by name.
         strategy: as the spec has it.
+        of_task: the attempt failed because of what its task or image is: the next one would too.
     """
 
     pid: int
@@ -167,6 +168,7 @@ class Status(TypedDict):
     error: str | None
     phases: dict[str, PhaseStatus]
     strategy: NotRequired[Strategy]
+    of_task: NotRequired[bool]
 
 
 FINAL = frozenset({"done", "cancelled", "failed"})

@@ -21,7 +21,9 @@ from shared.errors import (
     EngineError,
     FidelityError,
     ForgeError,
+    HarnessCrash,
     SandboxError,
+    TaskError,
     VerifierError,
     policy_of,
 )
@@ -91,20 +93,30 @@ class Rollout:
         return self.phase in ("reported", "closed")
 
 
-def judge(status: Status, sealed: Sealed) -> Verdict:
+def judge(status: Status, sealed: Sealed, *, model: bool = True) -> Verdict:
     """What an attempt that ended is worth.
 
+    Args:
+        status: its runner's last one.
+        sealed: its calls.
+        model: its harness is one that calls a model.
+
     Raises:
-        Cancelled, SandboxError, FidelityError, EngineError, VerifierError: it is worth nothing, for that reason.
+        Cancelled, SandboxError, TaskError, FidelityError, EngineError, HarnessCrash, VerifierError: it is worth nothing, for
+            that reason.
     """
     if status["phase"] == "cancelled":
         raise Cancelled("somebody asked for its end")
     if status["phase"] != "done":
-        raise SandboxError(status["error"] or f"the runner stopped in its phase {status['phase']!r}")
+        kind = TaskError if status.get("of_task") else SandboxError
+        raise kind(status["error"] or f"the runner stopped in its phase {status['phase']!r}")
     _recorded(sealed)
     agents = [phase for name, phase in status["phases"].items() if is_of("agent", name)]
     verifications = [phase for name, phase in status["phases"].items() if is_of("verify", name)]
     limit = next((_LIMITS[agent["limit"] or "wall"] for agent in agents if agent["timed_out"]), None)
+    code = next((agent["exit_code"] for agent in agents if agent["exit_code"]), 0)
+    if model and code and not sealed.calls and limit is None:
+        raise HarnessCrash(f"the harness ended with exit code {code} before it made a model call; what it said is in its log")
     try:
         reward = one_reward([read_reward(verify) for verify in verifications], status.get("strategy", "mean"))
     except VerifierError:
@@ -164,7 +176,8 @@ def failed(rollout: Rollout, error: ForgeError, account: Account, *, sealed: boo
 
     `sealed`: its session was sealed, so that the collector waits for the sealing and counts every call.
     """
-    again = policy_of(error).retry and rollout.attempt < rollout.attempts
+    policy = policy_of(error)
+    again = policy.retry and rollout.attempt < min(rollout.attempts, policy.most or rollout.attempts)
     detail = " ".join(str(error).split())[:DETAIL_CHARS]
     fields = {**_named(rollout), **_spent(account), "reason": type(error).__name__, "detail": detail, "sealed": sealed}
     message = _message(RolloutFailed, rollout, **fields, final=not again)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from services.orchestrator.backends.port import Backend, Seen
@@ -62,6 +62,10 @@ class Watcher:
     def forget(self, name: str) -> None:
         """Keeps nothing more of a sandbox that was cleared away."""
         self._last.pop(name, None)
+
+    def forget_all_but(self, wanted: Callable[[str], bool]) -> None:
+        """Keeps nothing of sandboxes that are not wanted. Late news of some come after they were forgotten."""
+        self._last = {name: seen for name, seen in self._last.items() if wanted(name)}
 
     async def _listen(self) -> None:
         while True:

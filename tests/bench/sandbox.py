@@ -86,7 +86,7 @@ class Starts:
             (self._top / "task" / path).write_text(text)
         copy_etc(self._top / "etc")
         self._isolation = replace(resolve_isolation(OrchestratorConfig(sandbox="bubblewrap")), etc=str(self._top / "etc"))
-        self._spawner = Spawner()
+        self._spawner = Spawner(self._isolation.network)
         stack.callback(self._spawner.close)
         self._count = 0
 

@@ -54,6 +54,7 @@ def told(
     phase: str = "Pending", *, main: dict[str, Any] | None = None, inits: tuple[dict[str, Any], ...] = (),
     node: str = "node1", reason: str = "", message: str = "", deleted: dt.datetime | None = None,
     conditions: tuple[dict[str, Any], ...] = (), session: str = SESSION_ID, uid: str = "u1", memory: str = "64Mi",
+    made: dt.datetime | None = None,
 ) -> Pod:  # fmt: skip
     """A pod as the API server tells of it; `memory` is the agent's limit, if it has one."""
     about: dict[str, Any] = {
@@ -68,6 +69,8 @@ def told(
             "initContainerStatuses": list(inits), "containerStatuses": [main] if main else [],
         },
     }  # fmt: skip
+    if made:
+        about["metadata"]["creationTimestamp"] = made.isoformat()
     if deleted:
         about["metadata"]["deletionTimestamp"] = deleted.isoformat()
     return msgspec.json.decode(msgspec.json.encode(about), type=Pod)

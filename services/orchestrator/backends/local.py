@@ -49,7 +49,6 @@ class LocalBackend:
         self._config = config
         self._isolation = isolation
         self._records = rollouts_folder(config)
-        self._spawner = Spawner()
         self._runners: dict[str, Process] = {}
         self._adopting: dict[str, asyncio.Task[None]] = {}
         self._ending: dict[str, float] = {}
@@ -63,6 +62,7 @@ class LocalBackend:
             isolation = await asyncio.to_thread(resolve_isolation, settings)
         root = Path(settings.work_root or tempfile.gettempdir()) / f"openforge-{self._config.run.id}"
         self._sandboxes = Sandboxes(root, isolation)
+        self._spawner = Spawner(isolation.network)
         self.kind = isolation.kind
 
     def place(self, name: str) -> tuple[Isolation, Path]:

@@ -23,6 +23,9 @@ OUTPUT_BYTES = 1 << 20
 """Of a command's output that are kept."""
 LOG_BYTES = 4 << 20
 """Of a sandbox's logs that are given."""
+FORGOTTEN_S = 86_400.0
+"""After the moment at which all in a sandbox must have ended. One that is still there then is nobody's: its orchestrator never
+came back, or it was kept to be looked at. Any orchestrator that starts with the same engine or namespace removes it."""
 
 
 @dataclass(frozen=True, slots=True)

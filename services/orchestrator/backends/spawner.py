@@ -17,9 +17,15 @@ _SOCKET_FD = 3
 
 
 class Spawner:
-    """Has runners forked by a server of its own, which is started when first needed, and again when it died."""
+    """Has runners forked by a server of its own, which is started when first needed, and again when it died.
 
-    def __init__(self, python: str = sys.executable) -> None:
+    Args:
+        own_network: sandboxes will get networks of their own, as a rule: they are made ahead.
+        python: that it runs in.
+    """
+
+    def __init__(self, own_network: bool = False, python: str = sys.executable) -> None:
+        self._network = "own" if own_network else "shared"
         self._python = python
         self._socket: socket.socket | None = None
         self._pid = 0
@@ -68,7 +74,7 @@ class Spawner:
         with theirs:
             self._pid = os.posix_spawn(
                 self._python,
-                [self._python, "-I", "-S", "-c", RUN, ROOT],
+                [self._python, "-I", "-S", "-c", RUN, ROOT, self._network],
                 {},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

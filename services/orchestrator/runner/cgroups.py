@@ -22,12 +22,14 @@ def make(groups: list[Cgroup]) -> None:
     Raises:
         OSError: they cannot be.
     """
-    remove(groups)
     for group in groups:
-        os.mkdir(group["folder"])
+        try:
+            os.mkdir(group["folder"])
+        except FileExistsError:
+            remove([group])
+            os.mkdir(group["folder"])
         for name, value in group["settings"].items():
-            with open(f"{group['folder']}/{name}", "w", encoding="utf-8") as file:
-                file.write(value)
+            _write(f"{group['folder']}/{name}", value)
 
 
 def join(groups: list[Cgroup]) -> None:
@@ -38,9 +40,10 @@ def join(groups: list[Cgroup]) -> None:
         OSError: it may not.
     """
     for group in groups:
-        threads = f"{group['folder']}/tasks"
-        with open(threads if os.path.exists(threads) else f"{group['folder']}/cgroup.procs", "w", encoding="utf-8") as file:
-            file.write("0")
+        try:
+            _write(f"{group['folder']}/tasks", "0")
+        except FileNotFoundError:
+            _write(f"{group['folder']}/cgroup.procs", "0")
 
 
 def remove(groups: list[Cgroup]) -> None:
@@ -88,6 +91,14 @@ def used(groups: list[Cgroup]) -> dict[str, float]:
 def ran_out_of_memory(groups: list[Cgroup]) -> bool:
     """Whether the kernel killed a process of the groups for want of memory."""
     return any(_field(_read(group, name), "oom_kill") for group in groups for name in _OOM)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
 
 
 def _read(group: Cgroup, name: str) -> str:

@@ -17,17 +17,26 @@ COLLECT_BYTES = 1200
 """Largest file that is taken over into a status, which has to stay small."""
 
 
-def lay_out(phase: Phase) -> None:
-    """Makes a phase's folders, copies and files afresh; its user gets them. Links that an agent left are not followed."""
+class TaskFault(ValueError):
+    """The attempt cannot go on because of what its task or image is; the text says why."""
+
+
+def make_folders(phase: Phase) -> None:
+    """Makes a phase's folders afresh. Links that an agent left are not followed."""
     for path in phase["fresh"]:
         empty(path)
+    if phase["cwd"] not in phase["fresh"]:
+        make_enterable(phase["cwd"])
+
+
+def fill(phase: Phase) -> None:
+    """Makes a phase's copies and files in its folders."""
     for copy in phase["copies"]:
         copy_tree(copy["source"], copy["target"], copy["skip"])
     for path, text in phase["files"].items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    make_enterable(phase["cwd"])
 
 
 def hand_over(phase: Phase) -> None:
@@ -46,7 +55,7 @@ def user_ids(user: str) -> tuple[int, int]:
     """User and group id of a `user` or `user:group`, each a number or a name.
 
     Raises:
-        ValueError: there is no such name.
+        TaskFault: there is no such name.
     """
     name, _, group = user.partition(":")
     try:
@@ -55,11 +64,13 @@ def user_ids(user: str) -> tuple[int, int]:
             return uid, int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid
         return uid, uid if name.isdecimal() else pwd.getpwnam(name).pw_gid
     except KeyError:
-        raise ValueError(f"there is no user or group {user!r} here; give its number") from None
+        raise TaskFault(f"there is no user or group {user!r} here; give its number") from None
 
 
 def empty(path: str) -> None:
     """Makes an empty folder of whatever is there. A folder stays itself: something may be mounted on it."""
+    if _made(path):
+        return
     if os.path.islink(path):
         os.unlink(path)
     make_enterable(path)
@@ -73,6 +84,17 @@ def empty(path: str) -> None:
                 os.unlink(inner)
             else:
                 os.rmdir(inner)
+
+
+def _made(path: str) -> bool:
+    """Makes a folder; false if something is there. The first to be made in a sandbox are made with those above them."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+    return True
 
 
 def make_enterable(path: str) -> None:

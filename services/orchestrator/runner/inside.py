@@ -19,7 +19,7 @@ import signal
 import sys
 
 from services.orchestrator.runner.fetch import Source
-from services.orchestrator.runner.files import empty
+from services.orchestrator.runner.files import TaskFault, empty
 from services.orchestrator.runner.phases import Runner
 from services.orchestrator.runner.report import STATUS_LINE, encode
 from services.orchestrator.runner.system import PR_SET_DUMPABLE, prctl
@@ -56,11 +56,11 @@ def main() -> None:
     try:
         spec = prepared(json.loads(source.get(SPEC)), os.environ)
         if why := unfit():
-            raise ValueError(why)
+            raise TaskFault(why)
     except Ended:
         tell(status)
     except (OSError, ValueError) as e:
-        status["phase"], status["error"] = "failed", f"prepare: {e}"
+        status["phase"], status["error"], status["of_task"] = "failed", f"prepare: {e}", isinstance(e, TaskFault)
         tell(status)
     else:
         Runner(spec, tell, source.unpack).run()

@@ -174,7 +174,7 @@ def address_of(target: str) -> tuple[int, str | tuple[str, int]]:
     if kind == "unix":
         return socket.AF_UNIX, where
     host, _, port = where.rpartition(":")
-    found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+    found = socket.getaddrinfo(host.strip("[]").encode(), int(port), type=socket.SOCK_STREAM)[0]  # a text brings in much code
     return found[0], (str(found[4][0]), int(found[4][1]))
 
 

@@ -19,9 +19,10 @@ from services.orchestrator.backends.docker.container import (
     container_config,
     container_name,
     ended,
+    forgotten,
     in_stage,
 )  # fmt: skip
-from services.orchestrator.backends.port import Box, Resources, Seen
+from services.orchestrator.backends.port import FORGOTTEN_S, Box, Resources, Seen
 from services.orchestrator.spec import Spec
 from shared.config import Config, ProxyConfig
 from shared.config.sandboxes import ResourcesConfig
@@ -109,6 +110,17 @@ def test_limits_are_the_tasks_else_the_configured_ones() -> None:
 
 def test_a_disk_that_cannot_be_limited_is_not_asked_to_be() -> None:
     assert "StorageOpt" not in host(box(), disk=False)
+
+
+@pytest.mark.parametrize(("late_s", "gone"), [(-10, False), (10, True)])
+def test_a_container_is_nobodys_a_day_after_all_in_it_must_have_ended(late_s: float, gone: bool) -> None:
+    labels = config(box(deadline_s=500.0))["Labels"]
+    assert forgotten(labels, 1000.0, 1000.0 + 500.0 + FORGOTTEN_S + late_s) is gone
+
+
+@pytest.mark.parametrize("labels", [{}, {"openforge.deadline": "soon"}])
+def test_a_container_without_a_deadline_is_left_alone(labels: dict[str, str]) -> None:
+    assert not forgotten(labels, 0.0, 1e12)
 
 
 def test_user_and_working_folder_of_the_agent_are_known_to_whoever_comes_later() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.backends.kubernetes.pods import Pod
-from services.orchestrator.backends.kubernetes.podstate import cancelled, seen, vanished
-from services.orchestrator.backends.port import Seen
+from services.orchestrator.backends.kubernetes.podstate import cancelled, forgotten, seen, vanished
+from services.orchestrator.backends.port import FORGOTTEN_S, Seen
 from shared.errors import (
     AgentMemory,
     AgentStorage,
@@ -39,6 +39,18 @@ REASONS = [
     "OutOfcpu",
     "NodeLost",
 ]
+
+
+@pytest.mark.parametrize(("late_s", "gone"), [(-10, False), (10, True)])
+def test_a_pod_is_nobodys_a_day_after_its_deadline(late_s: float, gone: bool) -> None:
+    pod = told("Succeeded", made=NOW)
+    assert pod.spec.active_deadline_seconds == 60
+    assert forgotten(pod, NOW + dt.timedelta(seconds=60 + FORGOTTEN_S + late_s)) is gone
+
+
+@pytest.mark.parametrize("pod", [told("Succeeded"), told("Succeeded", made=NOW, session="")])
+def test_a_pod_of_unknown_age_or_of_somebody_else_is_left_alone(pod: Pod) -> None:
+    assert not forgotten(pod, NOW + dt.timedelta(days=999))
 
 
 def at(pod: Pod, patience_s: float = 100.0) -> Seen:

@@ -7,7 +7,9 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.orchestrator.backends.kubernetes.podnames import SESSION
 from services.orchestrator.backends.kubernetes.pods import Pod
+from services.orchestrator.backends.kubernetes.uids import Uids
 from services.orchestrator.backends.kubernetes.watching import Pods
 from shared.errors import Evicted, Unschedulable
 from tests.kube.boxes import DONE, NOW, container, ended, told
@@ -64,6 +66,24 @@ def test_time_alone_ends_a_pod_whose_node_does_not_answer() -> None:
 def test_pods_of_others_are_nobodys_business() -> None:
     assert stages(Pods(1.0), "ADDED", told(session="")) == []
     assert stages(Pods(1.0), "DELETED", told(session="")) == []
+
+
+def test_ids_of_pods_are_known_for_as_long_as_the_pods_are_there() -> None:
+    uids = Uids()
+    uids.listed([told(uid="u1", session="s1"), told(uid="u2", session="s2"), told(uid="u3", session="")])
+    assert (uids.of("s1"), uids.of("s2"), len(uids)) == ("u1", "u2", 2)
+    uids.happened("MODIFIED", told(uid="u1", session="s1", deleted=NOW))
+    uids.happened("DELETED", told(uid="u1", session="s1", deleted=NOW))
+    assert (uids.of("s1"), len(uids)) == ("", 1)
+    uids.listed([])
+    assert len(uids) == 0
+
+
+def test_the_end_of_an_earlier_pod_does_not_make_its_successor_unknown() -> None:
+    uids = Uids()
+    uids.happened("ADDED", told(uid="new"))
+    uids.happened("DELETED", told(uid="old"))
+    assert uids.of(told().metadata.annotations[SESSION]) == "new"
 
 
 def test_a_bookmark_brings_a_version() -> None:

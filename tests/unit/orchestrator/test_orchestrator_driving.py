@@ -258,6 +258,16 @@ async def test_sandboxes_of_nobody_are_removed_but_not_when_they_cannot_be_liste
         assert [sandbox.box.name for sandbox in stage.place.all()] == ["nobody-a2"]
 
 
+async def test_nothing_is_remembered_of_sandboxes_that_nobody_wants_any_more(stage: Theatre, make_task: MakeTask) -> None:
+    async with stage.orchestrator() as service:
+        await stage.ask(make_task())
+        assert isinstance(await stage.ear.outcome(), RolloutFinished)
+        await until(lambda: not service._dispatcher.jobs, "the rollout to be done with")
+        service._watcher.tell(Seen("r1-a1", "run"))  # a late word of it
+        await service._reconciler.once()
+        assert service._watcher._last == {}
+
+
 async def test_a_sandbox_stays_until_its_outcome_is_published(
     stage: Theatre, make_task: MakeTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,14 @@ async def test_agent_and_verifier_run_and_the_status_is_told_twice(depots: Depot
     assert (seen / "data" / "link").read_text() == (tests_dir / "test.sh").read_text()
 
 
+async def test_a_user_that_the_image_does_not_have_is_told_as_the_tasks_fault(depots: Depots) -> None:
+    if os.geteuid():
+        pytest.skip("only root gives folders to users")
+    status, _ = await depots.run(depots.box(depots.phase("agent", "true", user="no-such-user", drops=True)))
+    assert (status["phase"], status["of_task"]) == ("failed", True)
+    assert "there is no user or group 'no-such-user'" in str(status["error"])
+
+
 async def test_neither_ticket_nor_address_is_in_the_agents_environment(depots: Depots) -> None:
     _, printed = await depots.run(depots.box(depots.phase("agent", "env; cat /proc/$PPID/environ | tr '\\0' '\\n'")))
     assert "PATH=" in printed

@@ -14,12 +14,15 @@ from shared.errors import (
     POLICIES,
     AgentMemory,
     AgentStorage,
+    AgentTimeout,
     Cancelled,
     ConfigError,
     EngineError,
     FidelityError,
     ForgeError,
+    HarnessCrash,
     SandboxError,
+    TaskError,
     VerifierError,
     policy_of,
 )
@@ -69,6 +72,7 @@ def test_a_timeout_is_told_with_the_reward_of_what_was_reached(collected: bool, 
         ({"phase": "cancelled"}, Sealed(0), Cancelled),
         ({"phase": "failed", "error": "disk full"}, Sealed(0), SandboxError),
         ({"phase": "agent"}, Sealed(0), SandboxError),
+        ({"phase": "failed", "error": "there is no user 'x' here", "of_task": True}, Sealed(0), TaskError),
         ({}, Sealed(3, lost=(2,)), FidelityError),
         ({}, Sealed(2, errored=(1, 2)), EngineError),
     ],
@@ -88,9 +92,29 @@ def test_a_sandbox_that_went_with_its_agent_has_no_reward_and_its_calls_count_al
         judge_gone(AgentStorage, Sealed(1, errored=(1,)), 3.0)
 
 
-def test_some_errored_calls_and_an_agent_that_never_called_are_judged_by_the_reward() -> None:
+def test_some_errored_calls_are_judged_by_the_reward() -> None:
     assert judge(done(), Sealed(3, errored=(1, 2))).reward == 1.0
-    assert judge(done(), Sealed(0)).reward == 1.0
+
+
+def test_a_harness_that_failed_without_a_call_is_no_agents_failure() -> None:
+    with pytest.raises(HarnessCrash, match="exit code 3 before it made a model call"):
+        judge(done("0"), Sealed(0))
+
+
+def test_an_agent_without_a_call_that_ended_well_or_by_a_limit_or_needs_no_model_is_judged_by_the_reward() -> None:
+    well = done()
+    well["phases"]["agent"]["exit_code"] = 0
+    assert judge(well, Sealed(0)).reward == 1.0
+    assert judge(done(timed_out=True), Sealed(0)).limit is AgentTimeout
+    assert judge(done("0"), Sealed(0), model=False).reward == 0.0
+
+
+def test_a_harness_that_never_starts_is_tried_twice_again_however_many_attempts_there_are() -> None:
+    rollout, finals = Rollout(START, "t", attempts=9), []
+    while not rollout.over:
+        rollout, message = failed(rollout, HarnessCrash("exit code 1"), NOTHING, sealed=True)
+        finals.append(message.final)
+    assert finals == [False, False, True]
 
 
 def test_an_agent_in_time_without_a_reward_is_the_verifiers_failure() -> None:
@@ -104,7 +128,7 @@ def test_another_attempt_follows_exactly_when_policy_and_number_allow(
 ) -> None:
     attempt = data.draw(st.integers(1, attempts))
     after, message = failed(Rollout(START, "t", attempts, attempt), kind("why"), NOTHING, sealed=True)
-    again = policy_of(kind).retry and attempt < attempts
+    again = policy_of(kind).retry and attempt < min(attempts, policy_of(kind).most or attempts)
     assert message.final is not again
     assert (message.reason, message.attempt) == (kind.__name__, attempt)
     assert (after.phase, after.attempt) == (("scheduled", attempt + 1) if again else ("closed", attempt))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiodocker import Docker
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -29,7 +30,7 @@ from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, as
 from services.orchestrator.backends.docker.images import Images
 from services.orchestrator.backends.docker.network import PUBLIC, ensure_network
 from services.orchestrator.backends.docker.tools import Tools
-from services.orchestrator.backends.docker.view import View, ignoring, vanished
+from services.orchestrator.backends.docker.view import View, ignoring
 from services.orchestrator.backends.docker.watching import Watch
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
 from shared.config import Config
@@ -72,9 +73,9 @@ class DockerBackend:
         self._disk, self._closed = True, False
         self._making: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, Seen] = {}
-        self._removed: set[str] = set()
+        self._watches: set[Watch] = set()
         self._listeners: set[asyncio.Queue[Seen | None]] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """See `Backend.open`."""
@@ -86,6 +87,7 @@ class DockerBackend:
         for key, what in _LIMITS:
             if not info.get(key):
                 log.warning("this docker engine cannot limit the %s of sandboxes", what)
+        self._in_background(self._remove_forgotten())
 
     async def start(self, box: Box) -> None:
         """See `Backend.start`."""
@@ -107,7 +109,8 @@ class DockerBackend:
         """See `Backend.watch`."""
         queue: asyncio.Queue[Seen | None] = asyncio.Queue()
         self._listeners.add(queue)
-        watching = asyncio.create_task(Watch(self._docker, self._view, self.present, self._removed, queue.put_nowait).forever())
+        self._watches.add(watch := Watch(self._docker, self._view, self.present, queue.put_nowait))
+        watching = asyncio.create_task(watch.forever())
         watching.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (seen := await queue.get()) is not None:
@@ -115,6 +118,7 @@ class DockerBackend:
             await watching
         finally:
             self._listeners.discard(queue)
+            self._watches.discard(watch)
             watching.cancel()
             await asyncio.wait({watching})
 
@@ -123,9 +127,7 @@ class DockerBackend:
         if making := self._making.get(name):
             making.cancel()
         elif await self._view.signal(name, "SIGTERM"):
-            task = asyncio.create_task(self._kill_later(name, grace_s))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._in_background(self._kill_later(name, grace_s))
 
     async def remove(self, name: str) -> None:
         """See `Backend.remove`."""
@@ -133,7 +135,8 @@ class DockerBackend:
             making.cancel()
             await asyncio.wait({making})
         self._failed.pop(name, None)
-        self._removed.add(name)
+        for watch in self._watches:
+            watch.forget(name)
         await self._view.remove(name)
 
     async def logs(self, name: str) -> bytes:
@@ -157,18 +160,18 @@ class DockerBackend:
     async def close(self) -> None:
         """See `Backend.close`."""
         self._closed = True
-        for task in (tasks := {*self._making.values(), *self._ending}):
+        for task in (tasks := {*self._making.values(), *self._errands}):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         await self._docker.close()
 
     async def _look(self, name: str, state: str) -> Seen | None:
-        """How one is that is listed; None if it was cleared away since. What is listed may be old: docker 20.10 says that a
+        """How one is that is listed; None if it is gone since. What is listed may be old: docker 20.10 says that a
         container died, and goes on listing it as running until it has cleaned up."""
         if state == "created" and name not in self._making:
             await self._boot_left(name)
-        return await self._view.seen(name) or (None if name in self._removed else vanished(name))
+        return await self._view.seen(name)
 
     async def _boot_left(self, name: str) -> None:
         """Starts what an orchestrator made that died before it started it. What began since it was listed, and perhaps ended,
@@ -232,6 +235,17 @@ class DockerBackend:
     def _fail(self, name: str, error: ForgeError) -> None:
         self._failed[name] = Seen(name, "ended", error=error, where=self._view.where)
         self._tell(self._failed[name])
+
+    def _in_background(self, errand: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _remove_forgotten(self) -> None:
+        try:
+            await self._view.remove_forgotten(time.time())
+        except SandboxError as e:
+            log.warning("containers that nobody came back for may be left: %s", e)
 
     async def _kill_later(self, name: str, grace_s: float) -> None:
         await asyncio.sleep(grace_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.orchestrator.backends.port import Box, Resources, Seen
+from services.orchestrator.backends.port import FORGOTTEN_S, Box, Resources, Seen
 from services.orchestrator.harnesses.layout import ENTRY, TOOLS
 from services.orchestrator.spec import FINAL, Status
 from shared.config.sandboxes import ResourcesConfig
@@ -22,11 +22,12 @@ STATUS_FILE = "/.openforge-status.json"
 USER = "65534:65534"
 """Who agent and verifier run as when their task does not say."""
 HOSTNAME = "sandbox"  # the same in all, since agents put it into their prompts
-RUN_LABEL, SESSION_LABEL, USER_LABEL, WORKDIR_LABEL = (
+RUN_LABEL, SESSION_LABEL, USER_LABEL, WORKDIR_LABEL, DEADLINE_LABEL = (
     "openforge.run",
     "openforge.session",
     "openforge.user",
     "openforge.workdir",
+    "openforge.deadline",
 )
 
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
@@ -90,7 +91,18 @@ def labels(box: Box, run: str) -> dict[str, str]:
     """By which the containers of a run are found again, and told apart by a person."""
     shown = {f"openforge.{key}": value for key, value in box.labels.items()}
     workdir = next((phase["cwd"] for phase in box.spec["phases"]), "/")
-    return shown | {RUN_LABEL: run, SESSION_LABEL: box.name, USER_LABEL: box.user or USER, WORKDIR_LABEL: workdir}
+    own = {RUN_LABEL: run, SESSION_LABEL: box.name, USER_LABEL: box.user or USER, WORKDIR_LABEL: workdir}
+    return shown | own | {DEADLINE_LABEL: f"{box.deadline_s:.0f}"}
+
+
+def forgotten(labels: Mapping[str, str], created: float, now: float) -> bool:
+    """Whether a container with these labels is nobody's any more (see `FORGOTTEN_S`). One without a usable deadline is not ours
+    to judge. Times are seconds since 1970."""
+    try:
+        deadline = float(labels[DEADLINE_LABEL])
+    except (KeyError, ValueError):
+        return False
+    return created + deadline + FORGOTTEN_S < now
 
 
 def in_stage(name: str, state: str, where: str) -> Seen | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,17 +13,21 @@ from aiodocker.containers import DockerContainer
 
 from services.orchestrator.backends.docker import files
 from services.orchestrator.backends.docker.container import (
+    DEADLINE_LABEL,
     RUN_LABEL,
     SESSION_LABEL,
     STATUS_FILE,
     container_name,
     ended,
+    forgotten,
     in_stage,
     start_error,
 )
 from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, asking
 from services.orchestrator.backends.port import Seen
 from shared.errors import SandboxAway, SandboxError
+
+log = logging.getLogger(__name__)
 
 _LAST_LINES = 20
 
@@ -52,6 +57,17 @@ class View:
             wanted = json.dumps({"label": [f"{RUN_LABEL}={self.run}"]})
             found = await self._docker.containers.list(all=True, filters=wanted)
         return {container["Labels"][SESSION_LABEL]: container["State"] for container in found}
+
+    async def remove_forgotten(self, now: float) -> None:
+        """Removes the containers of all runs that are nobody's any more."""
+        with asking("listing containers that nobody came back for"):
+            found = await self._docker.containers.list(all=True, filters=json.dumps({"label": [DEADLINE_LABEL]}))
+        for container in found:
+            if forgotten(container["Labels"], container["Created"], now):
+                name = container["Names"][0]
+                log.info("nobody came back for the sandbox %s: it is removed", name)
+                with asking(f"removing the container {name}"), ignoring(NOT_FOUND, CONFLICT):
+                    await container.delete(force=True, v=True)
 
     async def inspect(self, name: str) -> dict[str, Any] | None:
         """All about one; None if it is not there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
 
 from aiodocker import Docker
 
@@ -26,14 +26,11 @@ class Watch:
     Args:
         docker, view: the engine and what is in it.
         present: all sandboxes, those that are still being made too.
-        removed: sandboxes whose end is no news, since their owner removed them; it grows meanwhile.
         tell: takes what is seen.
     """
 
-    def __init__(
-        self, docker: Docker, view: View, present: Callable[[], Awaitable[list[Seen]]], removed: Set[str], tell: Tell
-    ) -> None:
-        self._docker, self._view, self._present, self._removed, self._tell = docker, view, present, removed, tell
+    def __init__(self, docker: Docker, view: View, present: Callable[[], Awaitable[list[Seen]]], tell: Tell) -> None:
+        self._docker, self._view, self._present, self._tell = docker, view, present, tell
         self._alive: set[str] = set()
 
     async def forever(self) -> None:
@@ -51,9 +48,13 @@ class Watch:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
+    def forget(self, name: str) -> None:
+        """The end of that sandbox is no news: its owner removes it."""
+        self._alive.discard(name)
+
     async def _catch_up(self) -> None:
         present = await self._present()
-        for name in self._alive - {seen.name for seen in present} - self._removed:
+        for name in self._alive - {seen.name for seen in present}:
             self._tell(vanished(name))
         self._alive = {seen.name for seen in present if seen.stage != "ended"}
         for seen in present:
@@ -68,7 +69,7 @@ class Watch:
                 seen = Seen(name, "run", where=self._view.where)
             case "die":
                 seen = await self._view.seen(name) or vanished(name)
-            case _ if name in self._alive and name not in self._removed:
+            case _ if name in self._alive:
                 seen = vanished(name)
             case _:
                 return

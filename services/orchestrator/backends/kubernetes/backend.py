@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import ipaddress
+import logging
 import posixpath
 import socket
 import tempfile
@@ -19,13 +20,16 @@ from services.orchestrator.backends.kubernetes.api import Api, Missing, Other, T
 from services.orchestrator.backends.kubernetes.commands import Commands
 from services.orchestrator.backends.kubernetes.podnames import RUN, label_value, pod_name
 from services.orchestrator.backends.kubernetes.pods import Pod
-from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, GRACE_S, MAIN, Place, pod
-from services.orchestrator.backends.kubernetes.podstate import AskedToEnd, cancelled, seen, session_of
+from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, GRACE_S, MAIN, MANAGER, Place, pod
+from services.orchestrator.backends.kubernetes.podstate import AskedToEnd, cancelled, forgotten, seen, session_of
+from services.orchestrator.backends.kubernetes.uids import Uids
 from services.orchestrator.backends.kubernetes.watching import amended, now, watch
 from services.orchestrator.backends.port import LOG_BYTES, OUTPUT_BYTES, Box, Ran, Seen
 from services.orchestrator.backends.tars import pack, unpack
 from shared.config import Config
 from shared.errors import SandboxError
+
+log = logging.getLogger(__name__)
 
 NEEDED = (
     *((verb, "") for verb in ("create", "get", "list", "watch", "patch", "delete")),
@@ -94,7 +98,7 @@ class KubernetesBackend:
         self._place, self._settings = place, place.settings
         self._proxy, self._leave = proxy, leave
         self._selector = f"{RUN}={label_value(place.run)}"
-        self._uids: dict[str, str] = {}  # of pods that may be removed, by session
+        self._uids = Uids()
 
     async def open(self) -> None:
         """See `Backend.open`."""
@@ -109,6 +113,7 @@ class KubernetesBackend:
                 f"in the namespace {self._settings.namespace} the cluster does not allow: {', '.join(missing)}; "
                 "docs/kubernetes.md has a role with all that is needed"
             )
+        self._sweeping = asyncio.create_task(self._remove_forgotten())
 
     async def start(self, box: Box) -> None:
         """See `Backend.start`."""
@@ -119,19 +124,18 @@ class KubernetesBackend:
             if not self._ours(made, box.name):
                 text = f"there is a pod {made.metadata.name} in {self._settings.namespace} that is not of this run"
                 raise SandboxError(f"{text}; remove it, or take another namespace") from None
-        self._note(made)
+        self._uids.happened("ADDED", made)
 
     async def present(self) -> list[Seen]:
         """See `Backend.present`."""
         found, _ = await self._api.list(self._selector)
-        for each in found:
-            self._note(each)
+        self._uids.listed(found)
         news = [seen(each, now(), self._settings.unschedulable_s) for each in found if session_of(each)]
         return await asyncio.gather(*(self._at_its_end(each) for each in news))
 
     def watch(self) -> AsyncIterator[Seen]:
         """See `Backend.watch`."""
-        return amended(watch(self._api, self._selector, self._settings.unschedulable_s, self._note), self._at_its_end)
+        return amended(watch(self._api, self._selector, self._settings.unschedulable_s, self._uids), self._at_its_end)
 
     async def end(self, name: str, grace_s: float) -> None:
         """See `Backend.end`. By its deadline: a pod that is deleted would take logs and status with it. What its runner does
@@ -147,7 +151,7 @@ class KubernetesBackend:
 
     async def remove(self, name: str) -> None:
         """See `Backend.remove`."""
-        uid = self._uids.pop(name, "")
+        uid = self._uids.of(name)
         if not uid and (found := await self._find(name)):
             uid = found.metadata.uid
         if uid:
@@ -193,8 +197,21 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """See `Backend.close`."""
+        self._sweeping.cancel()
+        await asyncio.wait({self._sweeping})
         await self._api.close()
         await self._commands.close()
+
+    async def _remove_forgotten(self) -> None:
+        """Removes the pods of all runs in the namespace that are nobody's any more."""
+        try:
+            for each in (await self._api.list(f"{MANAGER}=openforge"))[0]:
+                if forgotten(each, now()):
+                    log.info("nobody came back for the pod %s: it is removed", each.metadata.name)
+                    with contextlib.suppress(Missing, Other):
+                        await self._api.delete(each.metadata.name, 0, each.metadata.uid)
+        except SandboxError as e:
+            log.warning("pods that nobody came back for may be left: %s", e)
 
     async def _at_its_end(self, news: Seen) -> Seen:
         """Waits until a pod that was asked to end did, and takes its status from what it printed."""
@@ -222,10 +239,6 @@ class KubernetesBackend:
 
     def _ours(self, found: Pod, name: str) -> bool:
         return session_of(found) == name and found.metadata.labels.get(RUN) == label_value(self._place.run)
-
-    def _note(self, found: Pod) -> None:
-        if session := session_of(found):
-            self._uids[session] = found.metadata.uid
 
 
 def kubernetes_backend(config: Config, leave: Leave) -> KubernetesBackend:

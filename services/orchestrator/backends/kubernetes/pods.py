@@ -19,6 +19,7 @@ class Metadata(Part, frozen=True, kw_only=True):
     resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    creation_timestamp: dt.datetime | None = None
     deletion_timestamp: dt.datetime | None = None
 
 

@@ -32,6 +32,8 @@ from shared.errors import TaskError
 Manifest = dict[str, Any]
 
 MAIN = "agent"
+MANAGER = "app.kubernetes.io/managed-by"
+"""Label of all pods; its value is `openforge`."""
 STATUS = "/dev/termination-log"
 NO_HARNESS = "react"
 """Whose image is taken where there is no harness: it has the runner and nothing else."""
@@ -103,7 +105,7 @@ def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
         "metadata": {
             "name": pod_name(place.run, box.name), "namespace": settings.namespace,
             "labels": {
-                **labels_of(box.labels, box.name), "app.kubernetes.io/managed-by": "openforge",
+                **labels_of(box.labels, box.name), MANAGER: "openforge",
                 RUN: label_value(place.run), IMAGE: label_value(image), NETWORK: box.network,
             },
             "annotations": {SESSION: box.name} | {DOMAIN + key: value for key, value in box.labels.items()},

@@ -10,7 +10,7 @@ import msgspec
 from services.orchestrator.backends.kubernetes.podnames import SESSION
 from services.orchestrator.backends.kubernetes.pods import Condition, ContainerStatus, Pod, Terminated
 from services.orchestrator.backends.kubernetes.podspec import END_NOW_S, FOLDERS, MAIN, WORK
-from services.orchestrator.backends.port import Seen, Stage
+from services.orchestrator.backends.port import FORGOTTEN_S, Seen, Stage
 from services.orchestrator.runner.report import STATUS_LINE
 from services.orchestrator.spec import FINAL, Status
 from shared.errors import (
@@ -71,6 +71,14 @@ def vanished(pod: Pod) -> Seen:
     if status is None and error is None:
         error = Evicted("its pod was deleted by somebody else, or with its node, before it ended")
     return Seen(name=session_of(pod), stage="ended", status=status, error=error, where=pod.spec.node_name)
+
+
+def forgotten(pod: Pod, now: dt.datetime) -> bool:
+    """Whether a pod is nobody's any more (see `FORGOTTEN_S`)."""
+    made, deadline = pod.metadata.creation_timestamp, pod.spec.active_deadline_seconds
+    if made is None or deadline is None or not session_of(pod):
+        return False
+    return (now - made).total_seconds() > deadline + FORGOTTEN_S
 
 
 def _stage(pod: Pod) -> Stage:

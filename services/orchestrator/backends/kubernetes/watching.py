@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from services.orchestrator.backends.kubernetes.api import Api, Expired
 from services.orchestrator.backends.kubernetes.pods import Pod
 from services.orchestrator.backends.kubernetes.podstate import AskedToEnd, seen, session_of, vanished
+from services.orchestrator.backends.kubernetes.uids import Uids
 from services.orchestrator.backends.port import Seen
 from shared.errors import SandboxAway
 
@@ -72,21 +73,20 @@ class Pods:
             yield vanished(pod)
 
 
-async def watch(api: Api, selector: str, patience_s: float, note: Callable[[Pod], None]) -> AsyncIterator[Seen]:
-    """See `Backend.watch`; `note` is called with each pod."""
+async def watch(api: Api, selector: str, patience_s: float, uids: Uids) -> AsyncIterator[Seen]:
+    """See `Backend.watch`; `uids` are told of all pods."""
     pods, failures = Pods(patience_s), 0
     while True:
         try:
             if not pods.version:
                 found, version = await api.list(selector)
-                for each in found:
-                    note(each)
+                uids.listed(found)
                 for news in pods.listed(found, version, now()):
                     yield news
             async for kind, pod in _with_ticks(api.events(selector, pods.version)):
                 failures = 0
                 if pod is not None:
-                    note(pod)
+                    uids.happened(kind, pod)
                 for news in pods.happened(kind, pod, now()) if pod else pods.late(now()):
                     yield news
         except Expired:
