@@ -67,10 +67,10 @@ class Room:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     told: list[Seen] = field(default_factory=list)
 
-    def another(self, docker: Docker | None = None) -> DockerBackend:
-        """A successor's backend of the same run."""
+    def another(self, docker: Docker | None = None, run: str = "") -> DockerBackend:
+        """A successor's backend of the same run, or one of another run."""
         docker = docker or connect("")
-        place = Place(self.run, str(self.folder / "proxy"), PUBLIC, ResourcesConfig(memory_mb=256))
+        place = Place(run or self.run, str(self.folder / "proxy"), PUBLIC, ResourcesConfig(memory_mb=256))
         return DockerBackend(docker, place, self.scripts, Images(docker, BASE), ScriptedTools(docker, ""))
 
     async def start(self, name: str, script: str = DONE, **fields: Any) -> None:

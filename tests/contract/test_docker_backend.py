@@ -10,7 +10,7 @@ import pytest
 
 from services.orchestrator.backends.docker.container import container_name
 from services.orchestrator.backends.docker.view import View
-from services.orchestrator.backends.port import Resources
+from services.orchestrator.backends.port import FORGOTTEN_S, Resources
 from shared.errors import AgentMemory, ImageError, SandboxError
 from tests.contract.docker_room import DONE, Room, open_room
 
@@ -170,6 +170,18 @@ async def test_what_is_removed_by_its_owner_is_not_told_as_vanished(room: Room) 
     await room.start("s2")
     await room.until("s2", "ended")
     assert [seen for seen in room.told[before:] if seen.name == "s1"] == []
+
+
+async def test_what_nobody_came_back_for_is_removed_by_whoever_starts_next_and_nothing_else_is(room: Room) -> None:
+    await room.start("s1", deadline_s=-FORGOTTEN_S - 60)
+    await room.start("s2")
+    await room.until("s1", "ended")
+    await room.until("s2", "ended")
+    stranger = room.another(run="another")
+    await stranger.open()
+    await room.told_that(lambda seen: seen.name == "s1" and "removed by somebody else" in str(seen.error))
+    await stranger.close()
+    assert [seen.name for seen in await room.backend.present()] == ["s2"]
 
 
 async def test_a_successor_finds_all_and_starts_what_was_made_but_not_started(room: Room) -> None:

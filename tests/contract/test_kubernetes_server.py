@@ -14,8 +14,9 @@ import yaml
 from aiohttp import ClientSession, TCPConnector, web
 from kubernetes_asyncio import client
 
+from services.orchestrator.backends.kubernetes import podstate
 from services.orchestrator.backends.kubernetes.api import Api, Expired
-from services.orchestrator.backends.port import Box, Resources
+from services.orchestrator.backends.port import Backend, Box, Resources
 from shared.errors import Evicted, QuotaError, SandboxAway, SandboxError, Unschedulable
 from tests.kube.boxes import DONE, box
 from tests.kube.cluster import REPO, Cluster
@@ -70,6 +71,26 @@ async def test_what_was_there_before_is_told_first_and_to_a_successor_too(make_b
     assert status["phase"] == "cancelled"
     assert sorted((seen.name, seen.stage) for seen in await second.present()) == [("s1", "ended"), ("s2", "run")]
     assert await stranger.present() == []
+
+
+async def test_what_nobody_came_back_for_is_removed_by_whoever_starts_next_and_nothing_else_is(
+    make_backend: MakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten, lasts = make_backend("run1"), make_backend("run2")
+    await forgotten.open()
+    await lasts.open()
+    await forgotten.start(replace(lasting("s1"), deadline_s=10.0))
+    await lasts.start(replace(lasting("s2"), deadline_s=10_000.0))
+    monkeypatch.setattr(podstate, "FORGOTTEN_S", -1000.0)
+    stranger = make_backend("run3")
+    await stranger.open()
+    await eventually(lambda: gone(forgotten))
+    assert [seen.name for seen in await lasts.present()] == ["s2"]
+
+
+async def gone(backend: Backend) -> bool:
+    """Whether it has no sandbox."""
+    return await backend.present() == []
 
 
 async def test_one_that_waits_for_a_node_ends_when_asked_to(make_backend: MakeBackend) -> None:

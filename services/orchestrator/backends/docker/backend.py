@@ -30,7 +30,7 @@ from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, as
 from services.orchestrator.backends.docker.images import Images
 from services.orchestrator.backends.docker.network import PUBLIC, ensure_network
 from services.orchestrator.backends.docker.tools import Tools
-from services.orchestrator.backends.docker.view import View, ignoring
+from services.orchestrator.backends.docker.view import View, ignoring, vanished
 from services.orchestrator.backends.docker.watching import Watch
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
 from shared.config import Config
@@ -73,6 +73,7 @@ class DockerBackend:
         self._disk, self._closed = True, False
         self._making: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, Seen] = {}
+        self._removed: set[str] = set()  # that an engine may still list
         self._watches: set[Watch] = set()
         self._listeners: set[asyncio.Queue[Seen | None]] = set()
         self._errands: set[asyncio.Task[None]] = set()
@@ -102,7 +103,9 @@ class DockerBackend:
     async def present(self) -> list[Seen]:
         """See `Backend.present`."""
         coming = {name: self._coming(name) for name in self._making}  # now: one may be made while the engine lists the others
-        looked = await asyncio.gather(*(self._look(*listed) for listed in (await self._view.states()).items()))
+        listed = await self._view.states()
+        self._removed.intersection_update(listed)
+        looked = await asyncio.gather(*(self._look(*each) for each in listed.items()))
         return list((coming | {seen.name: seen for seen in looked if seen} | self._failed).values())
 
     async def watch(self) -> AsyncIterator[Seen]:
@@ -135,6 +138,7 @@ class DockerBackend:
             making.cancel()
             await asyncio.wait({making})
         self._failed.pop(name, None)
+        self._removed.add(name)
         for watch in self._watches:
             watch.forget(name)
         await self._view.remove(name)
@@ -167,11 +171,11 @@ class DockerBackend:
         await self._docker.close()
 
     async def _look(self, name: str, state: str) -> Seen | None:
-        """How one is that is listed; None if it is gone since. What is listed may be old: docker 20.10 says that a
+        """How one is that is listed; None if it was cleared away since. What is listed may be old: docker 20.10 says that a
         container died, and goes on listing it as running until it has cleaned up."""
         if state == "created" and name not in self._making:
             await self._boot_left(name)
-        return await self._view.seen(name)
+        return await self._view.seen(name) or (None if name in self._removed else vanished(name))
 
     async def _boot_left(self, name: str) -> None:
         """Starts what an orchestrator made that died before it started it. What began since it was listed, and perhaps ended,
