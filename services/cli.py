@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, evaluation, harness, looking, session, sft, tasks
+from services.dev.verbs import deadletters, evaluation, harness, looking, plot, session, sft, tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -131,7 +131,7 @@ def doctor() -> None:
     raise typer.Exit(report(Console()))
 
 
-for verb in (*looking.VERBS, sft.sft):
+for verb in (*looking.VERBS, sft.sft, plot.plot):
     app.command()(verb)
 
 

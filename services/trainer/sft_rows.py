@@ -156,7 +156,7 @@ class _Wanted:
 
     def __init__(self, least: float | None) -> None:
         self._least = least
-        self.reason = f"a reward below {least}"
+        self.reason = f"a reward below {least:g}" if least is not None else ""
 
     def __call__(self, reward: float | None, where: str) -> bool:
         if self._least is not None and reward is None:

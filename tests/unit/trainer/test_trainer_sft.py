@@ -169,7 +169,7 @@ def test_the_result_says_what_it_was_made_from_and_its_losses(tmp_path: Path) ->
     rows = str(exported(tmp_path / "e.parquet", *[1.0] * 40, 0.0))
     warm = warm_start(tmp_path, rows=rows, val_ratio=0.3, test_freq=2, min_reward=1)
     report = msgspec.json.decode((warm.run(Even, silent) / FILE).read_bytes(), type=SftReport)
-    assert (report.trained + report.held, report.refused) == (40, {"a reward below 1.0": 1})
+    assert (report.trained + report.held, report.refused) == (40, {"a reward below 1": 1})
     assert report.held > 0
     assert report.tokens == 2 * report.trained
     assert [m.step for m in report.val_loss] == [0, 2, 3]
