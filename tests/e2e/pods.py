@@ -24,6 +24,8 @@ from tests.waiting import until
 PATCH = "application/strategic-merge-patch+json"
 OUTCOMES = (RolloutFinished, RolloutTimedOut, RolloutFailed)
 START_S = 120.0
+HOUR_S = 3600.0
+"""Limit of agents: their pods run from when the first is made until the last runs, which takes minutes on a busy machine."""
 
 
 class Orchestrator:
@@ -146,7 +148,7 @@ async def ask(house: Fleet, task: Path, rollouts: int) -> None:
         await house.bus.publish(
             RolloutStart(
                 run_id=house.config.run.id, rollout_id=f"r{n}", group_id=f"g{n // 8}", group_size=8, harness="react",
-                task_dir=str(task),
+                task_dir=str(task), timeout_s=HOUR_S,
             )
         )  # fmt: skip
 
