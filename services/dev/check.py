@@ -29,7 +29,8 @@ def print_check(resolved: Resolved, as_json: bool) -> int:
 
 
 def _print_table(resolved: Resolved, console: Console) -> None:
-    table = Table("setting")
+    table = Table()
+    table.add_column("setting", overflow="fold")
     table.add_column("value", overflow="fold")
     table.add_column("from", overflow="fold")
     for name, value, origin in resolved.items():

@@ -7,6 +7,7 @@ import shutil
 import socket
 from pathlib import Path
 
+from services.trainer.run import learner_settings
 from services.trainer.sft_rows import rows_file
 from shared.config import Config
 from shared.errors import ConfigError, TaskError
@@ -78,12 +79,13 @@ def check_teacher(config: Config) -> None:
 
 
 def check_trainable(config: Config) -> None:
-    """Raises ConfigError when the calls that the proxy records could not be trained on, nor weights be loaded."""
+    """Raises ConfigError when the calls that the proxy records could not be trained on, or no weights be loaded."""
     if config.proxy.mode == "teacher":
         raise ConfigError(
             'proxy.mode = "teacher": calls are recorded as text, without the token ids that RL trains on; score a teacher with '
             "`openforge rollout TASK_DIR --config CONFIG`, or pass --set proxy.mode=splice to train a model that vLLM serves"
         )
+    learner_settings(config)
 
 
 def check_capacity(config: Config) -> None:

@@ -98,7 +98,8 @@ class WarmStart:
     def _settings(self) -> LearnerSettings:
         module, _, name = self.config.optimizer.partition(":")
         optim = msgspec.structs.replace(self.settings.optim, lr=self.config.lr, optimizer_impl=module, optimizer=name)
-        return replace(self.settings, optim=optim)
+        actor = msgspec.structs.replace(self.settings.actor, use_kl_loss=False)  # no reference model is needed
+        return replace(self.settings, actor=actor, optim=optim)
 
     def run(self, factory: LearnerFactory, progress: Progress) -> Path:
         """Trains unless the result is there already. Returns its folder, which transformers can load.

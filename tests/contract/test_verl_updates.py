@@ -220,3 +220,14 @@ def test_the_policy_at_a_temperature_is_trained(learner: MakeLearner) -> None:
         norm.mul_(2.0)
     samples = on_policy(warm, credit(merged(), CONFIG))
     assert max(cold.update(samples).logprob_gaps) < EXACT
+
+
+def test_a_gradient_is_scaled_down_to_the_norm_that_is_allowed(learner: MakeLearner, tmp_path: Path) -> None:
+    agent = learner(optim={"optimizer": "SGD", "lr": 1.0}, actor={"grad_clip": 1e-2})
+    begun = weights(agent, tmp_path / "begun")
+    metrics = agent.update(credit(merged(), CONFIG)).metrics
+    after = weights(agent, tmp_path / "after")
+    begun.pop("lm_head.weight")  # the embedding under another name
+    moved = math.sqrt(sum(float((after[name] - w).square().sum()) for name, w in begun.items()))
+    assert metrics["actor/grad_norm"] > 1e-2
+    assert moved == pytest.approx(1e-2, rel=1e-3)

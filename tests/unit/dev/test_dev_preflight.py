@@ -20,6 +20,8 @@ def test_a_teacher_is_not_trained_on() -> None:
     check_trainable(Config())
     with pytest.raises(ConfigError, match="openforge rollout"):
         check_trainable(config())
+    with pytest.raises(ConfigError, match=r"set trainer\.actor\.ppo_max_token_len_per_gpu = 32768 to as many or more"):
+        check_trainable(Config(engine=EngineConfig(max_model_len=40000)))
 
 
 def test_a_teacher_needs_an_address_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
