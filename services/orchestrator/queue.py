@@ -63,7 +63,7 @@ class Queue:
         self._waiting: dict[str, Ticket] = {}
         self._running: dict[str, Ticket] = {}
         self._of_task: Counter[str] = Counter()
-        self._room = caps.all
+        self._room: int | None = None
         self._ready: list[Ticket] = []
         self._held: defaultdict[str, list[Ticket]] = defaultdict(list)  # their task's cap is reached
 
@@ -86,7 +86,7 @@ class Queue:
         return min(self._caps.all, len(self._running) + waiting)
 
     def limit(self, room: int) -> None:
-        """No rollout begins while so many run, whatever the caps allow."""
+        """From now on no rollout begins while so many run, and one that ends takes its place along."""
         self._room = room
 
     def add(self, ticket: Ticket) -> None:
@@ -113,6 +113,8 @@ class Queue:
         ticket = self._running.pop(name, None)
         if ticket is None:
             return
+        if self._room is not None:
+            self._room -= 1
         self._of_task[ticket.task] -= 1
         if not self._of_task[ticket.task]:
             del self._of_task[ticket.task]
@@ -120,7 +122,7 @@ class Queue:
 
     def next(self) -> Ticket | None:
         """The rollout that begins now, and counts as running from here on; None if none may."""
-        if len(self._running) >= min(self._caps.all, self._room):
+        if len(self._running) >= (self._caps.all if self._room is None else min(self._caps.all, self._room)):
             return None
         while self._ready:
             first = heappop(self._ready)

@@ -24,8 +24,8 @@ _PAUSE_S = 0.05
 class Share:
     """Tells the pool what the run holds and wants, and its queue how many places the run may hold.
 
-    While this talks to the pool, and while the store is away, no place is taken beyond those that are held; once the lease has
-    run out others have them, and nothing begins.
+    A place whose rollout ended goes back to the pool: it may be another run's turn. While this talks to the pool none is taken.
+    While the store is away the run keeps what it was given, until its lease has run out and others have it.
 
     Args:
         shares: of the pool.
@@ -40,6 +40,7 @@ class Share:
         self._weight, self._size = weight, size
         self._changed = asyncio.Event()
         self._until = 0.0
+        self._kept = 0  # places that the pool takes for this run's
         self._turn = 0
         queue.limit(0)
 
@@ -49,8 +50,8 @@ class Share:
 
     async def forever(self) -> None:
         """Keeps the share; what goes wrong is tried again."""
-        away = False
-        while True:
+        away, task = False, asyncio.current_task()
+        while not (task and task.cancelling()):  # a client may take its cancellation for a wait that was too long
             self._changed.clear()
             try:
                 await self.sync()
@@ -69,20 +70,29 @@ class Share:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        self._queue.limit(self._queue.running if time.monotonic() < self._until else 0)
-        held = self._queue.running  # no more begin meanwhile; if some end, others may take their places
+        held = self._queue.running
+        self._queue.limit(held)
+        try:
+            self._queue.limit(await self._room(held) - (held - self._queue.running))
+        except StoreUnavailable:
+            self._queue.limit(self._kept if time.monotonic() < self._until else 0)
+            raise
+        finally:
+            self._moved()
+
+    async def _room(self, held: int) -> int:
+        """How many places the run may hold, by what the pool says now."""
         while True:
             began, pool = time.monotonic(), await self._shares.look()
             others = {run: part for run, part in pool.parts.items() if run != self._run}
-            mine = Part(weight=self._weight, size=self._size, held=held, want=max(held, self._queue.want), room=held,
-                        turn=self._turn)  # fmt: skip
+            want = max(held, self._queue.want)
+            mine = Part(weight=self._weight, size=self._size, held=held, want=want, room=held, turn=self._turn)
             part = settled(self._run, mine, others, pool.young)
+            self._kept = min(self._kept, part.room)  # no answer would say nothing about whether it was taken down
             if await self._shares.put(pool.version, self._run, part):
-                break
+                self._until, self._kept, self._turn = began + self._shares.lease_s, part.room, part.turn
+                return part.room
             await asyncio.sleep(random.uniform(0, _PAUSE_S))
-        self._until, self._turn = began + self._shares.lease_s, part.turn
-        self._queue.limit(part.room)
-        self._moved()
 
     async def stop(self, leave: bool) -> None:
         """Gives all places back if nothing runs any more (`leave`); else the next orchestrator finds them, within a lease."""
