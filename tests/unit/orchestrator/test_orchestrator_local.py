@@ -177,7 +177,7 @@ def test_commands_and_copies_reach_the_sandboxes_of_somebody_who_is_not_root(bub
             f"{__file__}::{name}", "tests/contract/test_backend_contract.py"]  # fmt: skip
     env = {"PATH": PATH, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(argv, env=env, cwd=project, capture_output=True, text=True, check=False)
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_works_under_uvloop(plain_bench: Bench) -> None:
