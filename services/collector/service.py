@@ -33,6 +33,7 @@ from shared.events import (
     TaskRejected,
     TaskTried,
     TrajectoryAssembled,
+    WeightsFailed,
     WeightsLoaded,
     WeightsPublished,
 )
@@ -58,7 +59,7 @@ _DRAIN_PAUSE_S = 0.05
 _CALLS = (CallRecorded,)
 _NEWS = (
     RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
-    TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+    WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
 )  # fmt: skip
 """Events that no service acts on; one has to find what is published in their place."""
 

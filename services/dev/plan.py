@@ -24,6 +24,7 @@ from shared.ids import check_id, new_run_id
 
 _SOCKET_PATH = 107  # bytes that the kernel takes
 _ORCHESTRATOR_GRACE_S = 20.0  # its end waits for rollouts to be reported, and for their sandboxes to be gone
+_ENGINE_WINDOW_S, _ENGINE_BACKOFF_S = 600.0, 0.5  # it takes long to start, and long to fail
 _COLLECTOR_GRACE_S = 15.0  # beyond `bus.ack_wait_s`: its end waits for what is still on the bus
 
 
@@ -36,7 +37,7 @@ class Plan:
         folder: the run folder.
         env: secrets, as environment variables of the services.
         servers: embedded servers.
-        engine: the inference engine, None when a running one is used.
+        engines: the inference engines; none when running ones are used.
         serving_copy: prepares the model folder for serving and ends; None when there is nothing to prepare.
         services: the services.
     """
@@ -45,7 +46,7 @@ class Plan:
     folder: Path
     env: dict[str, str]
     servers: list[ProcessSpec]
-    engine: ProcessSpec | None
+    engines: list[ProcessSpec]
     serving_copy: ProcessSpec | None
     services: list[ProcessSpec]
 
@@ -72,12 +73,12 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
             socket=_socket(config, folder),
         ),
     )
-    config, engine, serving = _engine(config, folder)
+    config, engines, serving = _engines(config, folder)
     file = folder / "config.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
     wanted = [s for s in services if s != "synth" or config.synth.enabled]
     wanted.sort(key=lambda s: s != "collector")  # started first it is ended last, and archives the others' last words
-    return Plan(config, folder, env, servers, engine, serving, [_service(s, config, file, env) for s in wanted])
+    return Plan(config, folder, env, servers, engines, serving, [_service(s, config, file, env) for s in wanted])
 
 
 def _secrets(config: Config) -> dict[str, str]:
@@ -115,24 +116,34 @@ def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config,
     return config, servers
 
 
-def _engine(config: Config, folder: Path) -> tuple[Config, ProcessSpec | None, ProcessSpec | None]:
-    if config.engine.url:
-        return config, None, None
-    port, log = free_port(), folder / "logs" / "engine.log"
-    url = f"http://127.0.0.1:{port}"
+def _engines(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec], ProcessSpec | None]:
+    if config.engine.addresses:
+        return config, [], None
     served = str(folder / "serving") if config.engine.model else ""
-    env: dict[str, str] = {}
     serving: ProcessSpec | None = None
+    if not config.engine.command:
+        copy = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
+        serving = ProcessSpec("serving copy", copy, folder / "logs" / "serving.log")
+    ports = [free_port() for _ in range(config.engine.replicas)]
+    specs = [_engine(config, folder, served, number, port) for number, port in enumerate(ports, 1)]
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    engine = replace(config.engine, url=urls[0] if len(urls) == 1 else "", urls=urls if len(urls) > 1 else [])
+    return replace(config, engine=engine), specs, serving
+
+
+def _engine(config: Config, folder: Path, served: str, number: int, port: int) -> ProcessSpec:
+    name = "engine" if number == 1 else f"engine-{number}"
+    env: dict[str, str] = {}
     if config.engine.command:
         words = {"port": str(port), "model": config.engine.model, "name": config.engine.served_name}
         argv = [w.format(**words) for w in config.engine.command]
     else:
         argv, env = vllm_command(config.engine, port, served, folder / "weights")
-        copy = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
-        serving = ProcessSpec("serving copy", copy, folder / "logs" / "serving.log")
-    ready = _answers(f"{url}/health")
-    spec = ProcessSpec("engine", argv, log, env=env, restart=False, ready=ready)
-    return replace(config, engine=replace(config.engine, url=url)), spec, serving
+    # One that was restarted takes no calls of a run before the trainer has brought it to the newest weights.
+    return ProcessSpec(
+        name, argv, folder / "logs" / f"{name}.log", env=env, ready=_answers(f"http://127.0.0.1:{port}/health"),
+        once_ready=True, window_s=_ENGINE_WINDOW_S, backoff_s=_ENGINE_BACKOFF_S,
+    )  # fmt: skip
 
 
 def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str]) -> ProcessSpec:

@@ -51,7 +51,9 @@ def _check_port(host: str, port: int, setting: str) -> None:
 
 def check_model(config: Config) -> None:
     """Raises ConfigError when there is neither an engine to talk to nor a model to serve."""
-    if not config.engine.url and not config.engine.command:
+    if config.engine.url and config.engine.urls:
+        raise ConfigError("engine.url and engine.urls are both set; leave the first out where there are several")
+    if not config.engine.addresses and not config.engine.command:
         check_model_folder(config)
 
 
@@ -70,7 +72,7 @@ def check_teacher(config: Config) -> None:
     """Raises ConfigError when a teacher is wanted and not there to be asked."""
     if config.proxy.mode != "teacher":
         return
-    if not config.engine.url:
+    if not config.engine.addresses:
         raise ConfigError("engine.url is not set: the teacher's base URL, without /v1")
     if config.engine.key_env and not os.environ.get(config.engine.key_env):
         raise ConfigError(

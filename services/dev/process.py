@@ -26,6 +26,10 @@ class ProcessSpec:
         env: added to the supervisor's environment.
         log: file that gets its output.
         restart: start it again when it dies; otherwise its death ends the run.
+        once_ready: only if it was ready once; one that never was cannot start.
+        restarts: so many within `window_s` seconds; one death more ends the run.
+        window_s: see `restarts`.
+        backoff_s: seconds before the first restart in the window; each further one waits twice as long.
         ready: answers whether it is ready; asked again and again.
         grace_s: seconds between SIGTERM and SIGKILL.
     """
@@ -35,6 +39,10 @@ class ProcessSpec:
     log: Path
     env: dict[str, str] = field(default_factory=dict)
     restart: bool = True
+    once_ready: bool = False
+    restarts: int = 5
+    window_s: float = 60.0
+    backoff_s: float = 0.1
     ready: Callable[[], Awaitable[bool]] | None = None
     grace_s: float = GRACE_S
 

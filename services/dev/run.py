@@ -95,9 +95,8 @@ async def _trained(stack: Stack) -> RunFinished:
 
 async def _idle(stack: Stack, view: View) -> None:
     await stack.engine_ready()
-    view.note(
-        f"the stack is up: proxy http://{stack.config.proxy.host}:{stack.config.proxy.port}, engine {stack.config.engine.url}"
-    )
+    proxy, engines = stack.config.proxy, " ".join(stack.config.engine.addresses)
+    view.note(f"the stack is up: proxy http://{proxy.host}:{proxy.port}, engine {engines}")
     view.note("in another terminal: openforge rollout TASK_DIR, openforge tap; Ctrl-C here ends everything")
     await asyncio.Event().wait()
 

@@ -64,13 +64,13 @@ class Stack:
         await self._down()
 
     async def engine_ready(self) -> None:
-        """Returns when the engine answers.
+        """Returns when all engines answer.
 
         Raises:
-            StackError: it died or did not come up in time.
+            StackError: one died or did not come up in time.
         """
-        if self.plan.engine is not None:
-            await self.supervisor.ready("engine", self.config.engine.start_timeout_s)
+        for spec in self.plan.engines:
+            await self.supervisor.ready(spec.name, self.config.engine.start_timeout_s)
 
     async def _up(self) -> None:
         os.environ.update(self.plan.env)
@@ -82,7 +82,7 @@ class Stack:
         self._tasks = [asyncio.create_task(self._watch_bus()), asyncio.create_task(self._watch_disk())]
         for spec in self.plan.services:
             await self.supervisor.start(spec)
-        await self._start_engine()
+        await self._start_engines()
         for spec in self.plan.services:
             await self.supervisor.ready(spec.name, _START_S)
         self._write_running()
@@ -96,11 +96,11 @@ class Stack:
         await self.supervisor.stop()
         (self.plan.folder / "stack.json").unlink(missing_ok=True)
 
-    async def _start_engine(self) -> None:
+    async def _start_engines(self) -> None:
         if self.plan.serving_copy is not None:
             await self.supervisor.complete(self.plan.serving_copy)
-        if self.plan.engine is not None:
-            await self.supervisor.start(self.plan.engine)
+        for spec in self.plan.engines:
+            await self.supervisor.start(spec)
 
     async def _watch_bus(self) -> None:
         async for tapped in self.bus.tap(tap_pattern("", self.config.run.id)):

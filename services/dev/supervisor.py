@@ -15,9 +15,9 @@ from services.dev.process import ProcessSpec, adopt_orphans, describe_exit, end,
 from shared.errors import ForgeError
 
 log = logging.getLogger(__name__)
-_RESTARTS, _WINDOW_S = 5, 60.0
 _SWEEP_S = 3.0
 _REAP_S = 1.0
+_POLL_S = 0.2
 
 
 class StackError(ForgeError):
@@ -36,6 +36,7 @@ class Supervisor:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._specs: dict[str, ProcessSpec] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._once_ready: set[str] = set()
         self._stopping = False
         self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
         adopt_orphans()
@@ -54,6 +55,8 @@ class Supervisor:
         self._specs[spec.name] = spec
         self._processes[spec.name] = await self._spawn(spec)
         self._keepers[spec.name] = asyncio.create_task(self._keep(spec), name=f"keep {spec.name}")
+        if spec.once_ready:
+            self._keepers[f"{spec.name} ready"] = asyncio.create_task(self._note_ready(spec))
 
     async def complete(self, spec: ProcessSpec) -> None:
         """Runs a child to its end.
@@ -97,13 +100,19 @@ class Supervisor:
             if self._stopping:
                 return None
             now = time.monotonic()
-            deaths = [t for t in deaths if now - t < _WINDOW_S] + [now]
-            if not spec.restart or len(deaths) > _RESTARTS:
+            deaths = [t for t in deaths if now - t < spec.window_s] + [now]
+            hopeless = spec.once_ready and spec.name not in self._once_ready
+            if not spec.restart or hopeless or len(deaths) > spec.restarts:
                 return self._fail(spec, code)
             self._note(f"{spec.name} died ({describe_exit(code)}) and was restarted")
             log.warning("%s died (%s), restarting", spec.name, describe_exit(code))
-            await asyncio.sleep(0.1 * len(deaths))
+            await asyncio.sleep(spec.backoff_s * 2 ** (len(deaths) - 1))
             self._processes[spec.name] = await self._spawn(spec)
+
+    async def _note_ready(self, spec: ProcessSpec) -> None:
+        while spec.ready is not None and not await spec.ready():  # noqa: ASYNC110 - what a child does sets no event here
+            await asyncio.sleep(_POLL_S)
+        self._once_ready.add(spec.name)
 
     async def _reap_orphans(self) -> None:
         while True:

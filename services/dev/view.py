@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from services.dev.progress import Progress
-from shared.events import Message, RunEvaluated, RunFinished, RunStaged, RunStepped
+from shared.events import Message, RunEvaluated, RunFinished, RunStaged, RunStepped, WeightsFailed
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SAY_EVERY_S = 10.0
@@ -67,6 +67,8 @@ class View:
                 self.note(step_line(message))
             case RunEvaluated():
                 self.note(f"held-out success {message.label}: {message.success:.3f} over {message.episodes} episodes")
+            case WeightsFailed():
+                self.note(f"{message.engine} takes no calls until it has weights {message.version}: {message.error}")
             case RunFinished() if not message.ok:
                 self.note(f"the run failed: {message.error}")
             case _:

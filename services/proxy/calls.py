@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import time
 
+import msgspec
+
 from services.proxy.client import JSON, Client
-from services.proxy.dialects.base import Count, Dialect, Target, Turn
-from services.proxy.errors import ClientLeft, Refused, broken, unavailable
+from services.proxy.dialects.base import Count, Dialect, Reply, Target, Turn
+from services.proxy.engines import Engines
+from services.proxy.errors import ClientLeft, Refused, Unreachable, broken, unavailable
 from services.proxy.exchange import Exchange, Passed, Taught, Worded
 from services.proxy.history import History
 from services.proxy.known import Book
-from services.proxy.ledger import Ending, Ledger
+from services.proxy.ledger import Ending, Ledger, Wait
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Call, Recorder
 from services.proxy.replay import Replay
@@ -24,7 +27,6 @@ from services.proxy.roles import part_of
 from services.proxy.sampling import engine_request
 from services.proxy.sessions import read_meta
 from services.proxy.teacher import teacher_request
-from services.proxy.upstream import Engine
 from shared.config import Config
 from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
 from shared.log import log_context
@@ -39,7 +41,7 @@ class Calls:
     Args:
         config: resolved configuration.
         ledger: numbers calls and settles them.
-        engine: where calls go.
+        engines: where calls go.
         book: what is known of sessions.
         history: what other proxies know of them.
         prompts: decides what is sent.
@@ -47,16 +49,23 @@ class Calls:
     """
 
     def __init__(
-        self, config: Config, ledger: Ledger, engine: Engine, book: Book, history: History, prompts: Prompts, recorder: Recorder
+        self,
+        config: Config,
+        ledger: Ledger,
+        engines: Engines,
+        book: Book,
+        history: History,
+        prompts: Prompts,
+        recorder: Recorder,
     ) -> None:
         self._config = config
         self._ledger = ledger
-        self._engine = engine
+        self._engines = engines
         self._book = book
         self._history = history
         self._recorder = recorder
         self._prompts = prompts
-        self._replay = Replay(engine, config.proxy)
+        self._replay = Replay(config.proxy)
 
     async def serve(self, dialect: Dialect, target: Target, secret: str, client: Client) -> None:
         """One call. Every way in which it can end is answered or, when the client left, noted.
@@ -84,40 +93,50 @@ class Calls:
 
     async def _count(self, turn: Turn, count: Count, secret: str, client: Client) -> None:
         await self._ledger.check(secret)
-        if self._engine.teacher is not None:
+        if self._engines.teacher is not None:
             raise Refused(404, "not_found", "the tokens of a teacher are not counted here (proxy.mode = teacher)")
         fields = {name: raw for name, raw in turn.fields.items() if name in ("tools", "chat_template_kwargs")}
-        tokens = await self._engine.tokenize(turn.messages, fields)
+        tokens = await self._engines.ask_any(lambda engine: engine.tokenize(turn.messages, fields))
         await client.respond(200, JSON, count(len(tokens)))
 
     async def _run(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client) -> Ending:
+        wait = self._ledger.wait(client, waiting=turn.stream)
         try:
-            call = await client.unless_left(self._prepare(dialect, turn, target, begun, arrived))
+            call = await self._prepared(dialect, turn, target, begun, arrived, client, wait)
         except ClientLeft:
             return "errored"
         except (Refused, ForgeError) as e:
             await fail(dialect, client, e if isinstance(e, Refused) else unavailable(str(e)))
             return "errored"
-        return await self._exchange(dialect, call, client)
+        return await self._exchange(dialect, call, client, wait)
+
+    async def _prepared(
+        self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client, wait: Wait
+    ) -> Call:
+        """The call as it is sent; another engine prepares it if the first cannot be reached."""
+        while True:
+            try:
+                return await client.unless_left(self._prepare(dialect, turn, target, begun, arrived))
+            except Unreachable as e:
+                begun = await self._ledger.move(begun, wait, e)
 
     async def _prepare(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float) -> Call:
-        meta = read_meta(begun.meta)
+        meta, engine = read_meta(begun.meta), self._engines.at(begun.replica)
         session = self._book.session(begun.session_id)
         session.note(begun.seq)
         if session.misses(begun.seq):
             await self._history.catch_up(begun.session_id, meta, session)
-        prompt = await self._prompts.prepare(turn, session)
-        if self._engine.teacher is not None:
+        prompt = await self._prompts.prepare(turn, session, engine)
+        if self._engines.teacher is not None:
             request = teacher_request(turn, meta.sampling, self._config)
         else:
             request = engine_request(turn, meta.sampling, self._config, attempt=meta.attempt, seq=begun.seq)
         part = part_of(meta.roles, turn, target.headers)
-        return Call(dialect.api, turn, begun, meta, session, part, prompt, request, arrived)
+        return Call(dialect.api, turn, begun, engine, meta, session, part, prompt, request, arrived)
 
-    async def _exchange(self, dialect: Dialect, call: Call, client: Client) -> Ending:
-        exchange = self._way(dialect, call, client)
+    async def _exchange(self, dialect: Dialect, call: Call, client: Client, wait: Wait) -> Ending:
         try:
-            reply = await client.unless_left(exchange.run())
+            call, exchange, reply = await self._replied(dialect, call, client, wait)
             await self._recorder.record(call, reply, "sent", await self._replay.gap(call))
         except ClientLeft:
             return await self._keep_cut(call)
@@ -135,11 +154,21 @@ class Calls:
         await exchange.finish()
         return "cut" if gone else "delivered"
 
+    async def _replied(self, dialect: Dialect, call: Call, client: Client, wait: Wait) -> tuple[Call, Exchange, Reply]:
+        """The reply of the first engine that could be reached: of one that could not, nothing has come."""
+        while True:
+            exchange = self._way(dialect, call, client)
+            try:
+                return call, exchange, await client.unless_left(exchange.run())
+            except Unreachable as e:
+                begun = await self._ledger.move(call.begun, wait, e)
+                call = msgspec.structs.replace(call, begun=begun, engine=self._engines.at(begun.replica))
+
     def _way(self, dialect: Dialect, call: Call, client: Client) -> Exchange:
         """What the engine says is passed on as it is where engine and harness speak the same, and worded anew elsewhere."""
         same = dialect.api == "openai.chat" and self._config.proxy.mode == "record"
-        kind = Taught if self._engine.teacher is not None else Passed if same else Worded
-        return kind(dialect, call, self._engine, client, self._config.engine.max_model_len)
+        kind = Taught if self._engines.teacher is not None else Passed if same else Worded
+        return kind(dialect, call, client, self._config.engine.max_model_len)
 
     async def _keep_cut(self, call: Call) -> Ending:
         """Records what was sampled of a reply that will not become whole."""

@@ -10,10 +10,10 @@ from collections.abc import Awaitable
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 
+from services.proxy.engines import Engines
 from services.proxy.errors import RETRY_AFTER_S
 from services.proxy.known import Book
 from services.proxy.sessions import read_meta, secret_of
-from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import BusUnavailable, ConfigError, ForgeError, StoreUnavailable
@@ -33,16 +33,16 @@ class Control:
 
     Args:
         config: resolved configuration.
-        bus, sessions, engine: what the proxy depends on.
+        bus, sessions, engines: what the proxy depends on.
         book: drops sessions that are over.
         key: the control key.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, engine: Engine, book: Book, key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, engines: Engines, book: Book, key: str) -> None:
         self._config = config
         self._bus = bus
         self._sessions = sessions
-        self._engine = engine
+        self._engines = engines
         self._book = book
         self._key = key
 
@@ -100,7 +100,7 @@ class Control:
 
     async def missing(self) -> dict[str, str]:
         """What the proxy depends on and cannot reach, with the reason."""
-        checks = {"bus": self._bus.ping(), "store": self._sessions.version(), "engine": self._engine.check()}
+        checks = {"bus": self._bus.ping(), "store": self._sessions.replicas.newest(), "engine": self._engines.check()}
         reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
         return {name: reason for name, reason in zip(checks, reasons, strict=True) if reason}
 

@@ -35,6 +35,13 @@ class EngineRefused(Refused):
         super().__init__(status, "context_length_exceeded" if too_long else "invalid_request", message)
 
 
+class Unreachable(Refused):
+    """503: there is no connection to an engine to be had; it has seen nothing of the call."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(503, "unavailable", message)
+
+
 class ClientLeft(ForgeError):
     """The harness hung up before its reply was whole."""
 

@@ -13,7 +13,6 @@ from services.proxy.errors import EngineRefused, broken
 from services.proxy.http import Answering
 from services.proxy.recorder import Call
 from services.proxy.sse import SseSplitter, data_of, start_of_last
-from services.proxy.upstream import Engine
 
 _DONE = b"data: [DONE]\n\n"
 """Clients wait for it: it is sent even if the engine left it out. Of an event that the engine did not end, nothing is sent."""
@@ -39,10 +38,9 @@ class Exchange(Protocol):
 
 
 class _Base:
-    def __init__(self, dialect: Dialect, call: Call, engine: Engine, client: Client, max_model_len: int) -> None:
+    def __init__(self, dialect: Dialect, call: Call, client: Client, max_model_len: int) -> None:
         self._dialect = dialect
         self._call = call
-        self._engine = engine
         self._client = client
         self._served = max_model_len
 
@@ -53,7 +51,7 @@ class _Base:
         for left in (self._served - prompt.length, 0):
             body = call.request.body(call.turn.messages, prompt.spliced, left, stream=stream, usage=usage)
             try:
-                async with self._engine.chat(body) as content:
+                async with self._call.engine.chat(body) as content:
                     await take(content)
                 return
             except EngineRefused as e:
@@ -147,10 +145,10 @@ class Taught(Worded):
     """The increments of a teacher in the words of the harness's dialect. It counts the prompt's tokens only at the end."""
 
     async def _ask(self, take: _Take, *, stream: bool, usage: bool) -> None:
-        teacher = self._engine.teacher
+        teacher = self._call.engine.teacher
         assert teacher is not None, "the configuration says teacher"
         self._chunks = teacher.chunks()
-        async with self._engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
+        async with self._call.engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
             await take(content)
 
     def _read(self, data: list[bytes]) -> list[Said]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from services.proxy.errors import Refused, broken, unavailable
+from services.proxy.errors import Refused, Unreachable, broken, unavailable
 
 _MOST_AHEAD = 256 * 1024
 """Bytes of an answer that are taken from the connection before somebody asks for them."""
@@ -170,7 +170,8 @@ class Connections:
         """The answer to a request, once its status has come. It must be given back.
 
         Raises:
-            Refused: 503, there is no connection to be had, or no answer in time; 502, it broke.
+            Unreachable: there is no connection to be had.
+            Refused: 503, no answer in time; 502, the connection broke.
         """
         connection = self._kept() or await self._connect()
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
@@ -212,5 +213,5 @@ class Connections:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await loop.create_connection(Answering, self._host, self._port, ssl=self._tls)
         except (OSError, TimeoutError):
-            raise unavailable(f"the engine at {self._url} cannot be reached") from None
+            raise Unreachable(f"the engine at {self._url} cannot be reached") from None
         return connection

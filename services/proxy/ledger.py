@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Literal
 
 from services.proxy.client import EVENTS, Client
@@ -25,13 +26,43 @@ SETTLE_S = 0.01
 RETRY_S = 0.5
 
 
+class Wait:
+    """What is left of the patience with a call that cannot begin yet.
+
+    Args:
+        client: is shown signs of life, if it wants a stream.
+        hold_s: how long it waits in all.
+        streamed: it wants a stream.
+    """
+
+    def __init__(self, client: Client, hold_s: float, streamed: bool) -> None:
+        self._client, self._streamed = client, streamed
+        now = time.monotonic()
+        self._until, self._sign = now + hold_s, now + SIGN_S
+
+    async def pause(self, why: str) -> None:
+        """Waits for a moment.
+
+        Raises:
+            Refused: 503 `why`, the patience is at its end.
+            ClientLeft: the client hung up.
+        """
+        if self._streamed and time.monotonic() >= self._sign:
+            self._sign = time.monotonic() + SIGN_S
+            await self._client.start(200, EVENTS, cache_control="no-cache")
+            await self._client.send(_SIGN)
+        if time.monotonic() >= self._until:
+            raise unavailable(why)
+        await self._client.unless_left(asyncio.sleep(HOLD_POLL_S))
+
+
 class Ledger:
     """The open calls of this proxy.
 
     Args:
         sessions: the store's side.
         proxy_id: under which intents are left.
-        hold_s: how long a call waits while weights are loaded.
+        hold_s: how long a call waits while no engine takes it.
     """
 
     def __init__(self, sessions: Sessions, proxy_id: str, hold_s: float) -> None:
@@ -42,7 +73,7 @@ class Ledger:
         self._settling: asyncio.Task[None] | None = None
 
     async def begin(self, secret: str, client: Client, *, waiting: bool) -> Begun:
-        """Gives a call its number and leaves its intent; waits while weights are loaded.
+        """Gives a call its number and leaves its intent; waits while no engine takes calls.
 
         `waiting`: the client wants a stream, on which it is shown that it is waited for.
 
@@ -50,8 +81,7 @@ class Ledger:
             Refused: 401 unknown secret, 403 sealed session, 503 held for too long or no store.
             ClientLeft: the client hung up while it waited.
         """
-        clock = asyncio.get_running_loop().time
-        until, sign = clock() + self._hold_s, clock() + SIGN_S
+        wait = self.wait(client, waiting=waiting)
         while True:
             try:
                 reply = await self._sessions.begin(secret, self._proxy_id)
@@ -64,13 +94,31 @@ class Ledger:
                     raise _unknown()
                 case "sealed":
                     raise _sealed()
-            if waiting and clock() >= sign:
-                sign = clock() + SIGN_S
-                await client.start(200, EVENTS, cache_control="no-cache")
-                await client.send(_SIGN)
-            if clock() >= until:
-                raise unavailable(f"weights were being loaded, or not known, for more than {self._hold_s:g} s (proxy.hold_s)")
-            await client.unless_left(asyncio.sleep(HOLD_POLL_S))
+            await wait.pause(f"weights were being loaded, or not known, for more than {self._hold_s:g} s (proxy.hold_s)")
+
+    async def move(self, begun: Begun, wait: Wait, why: Refused) -> Begun:
+        """Gives a call whose engine cannot be reached to another; waits while there is none.
+
+        Raises:
+            Refused: `why`, after `proxy.hold_s`; 403 the session was sealed meanwhile; 503 no store.
+            ClientLeft: the client hung up while it waited.
+        """
+        while True:
+            try:
+                moved = await self._sessions.move(begun)
+            except StoreUnavailable as e:
+                raise unavailable(str(e)) from None
+            if moved == "sealed":
+                raise _sealed()
+            if isinstance(moved, Begun) and moved.replica != begun.replica:
+                return moved
+            await wait.pause(str(why))
+            if isinstance(moved, Begun):
+                return moved
+
+    def wait(self, client: Client, *, waiting: bool) -> Wait:
+        """The patience with one call, which begins now."""
+        return Wait(client, self._hold_s, waiting)
 
     async def check(self, secret: str) -> None:
         """Raises Refused unless the secret opens a session."""

@@ -55,24 +55,20 @@ class Prompts:
     """Prepares prompts.
 
     Args:
-        engine: renders.
         mode: `record`, `splice` or `teacher`.
         thinking: `keep` or `fork`, see `proxy.thinking`.
         stops: tokens that end a turn.
     """
 
-    def __init__(
-        self, engine: Engine, mode: Literal["record", "splice", "teacher"], thinking: Literal["keep", "fork"], stops: Stops
-    ) -> None:
-        self._engine = engine
+    def __init__(self, mode: Literal["record", "splice", "teacher"], thinking: Literal["keep", "fork"], stops: Stops) -> None:
         self._mode = mode
         self._thinking = thinking
         self._stops = stops
         self._frames: dict[bytes, Frame] = {}
-        self._probes = Probes(engine)
+        self._probes = Probes()
 
-    async def prepare(self, turn: Turn, session: Session) -> Prompt:
-        """The prompt of a turn.
+    async def prepare(self, turn: Turn, session: Session, engine: Engine) -> Prompt:
+        """The prompt of a turn, rendered by an engine where it has to be. As long as that fails nothing is noted.
 
         Raises:
             Refused: the engine cannot be reached.
@@ -84,10 +80,10 @@ class Prompts:
         fork = _fork(start, nodes, kept, session)
         if self._mode == "splice" and parent is not None:
             try:
-                added = await self._added(turn, parent, turn.messages[kept:])
+                added = await self._added(turn, parent, engine, turn.messages[kept:])
                 ids = b"[%b,%b]" % (session.full_json(parent.seq), orjson.dumps(added)[1:-1])
                 if (thought := session.thought(parent.seq)) is not None:
-                    await self._probes.check_thinking(ids, thought)
+                    await self._probes.check_thinking(engine, ids, thought)
                 spliced = ids
                 length += len(added)
             except Declined as e:
@@ -95,7 +91,7 @@ class Prompts:
         session.nodes.update(nodes, (start,))
         return Prompt(start, nodes, parent, kept, spliced, length, fork, declined)
 
-    async def _added(self, turn: Turn, parent: Known, new: list[msgspec.Raw]) -> list[int]:
+    async def _added(self, turn: Turn, parent: Known, engine: Engine, new: list[msgspec.Raw]) -> list[int]:
         """The ids that follow the parent's own."""
         if turn.media:
             raise Declined("multimodal")
@@ -103,19 +99,19 @@ class Prompts:
             raise Declined("thinking_policy")
         fields = {name: turn.fields[name] for name in _TEMPLATE if name in turn.fields}
         try:
-            frame = await self._frame(fields)
-            rendered = await self._engine.tokenize(stand_in(parent, new), fields)
+            frame = await self._frame(engine, fields)
+            rendered = await engine.tokenize(stand_in(parent, new), fields)
         except EngineRefused as e:
             log.info("the engine does not render a delta: %s", e)
             raise Declined("bridge_declined") from None
-        await self._probes.check_ids(frame.open)
+        await self._probes.check_ids(engine, frame.open)
         return delta(frame, rendered, parent.stop, self._stops.known)
 
-    async def _frame(self, fields: dict[str, msgspec.Raw]) -> Frame:
+    async def _frame(self, engine: Engine, fields: dict[str, msgspec.Raw]) -> Frame:
         key = msgspec.json.encode(fields)
         if key not in self._frames:
-            closed = await self._engine.tokenize(frame_messages(), fields, generation_prompt=False)
-            self._frames[key] = Frame(closed, await self._engine.tokenize(frame_messages(), fields))
+            closed = await engine.tokenize(frame_messages(), fields, generation_prompt=False)
+            self._frames[key] = Frame(closed, await engine.tokenize(frame_messages(), fields))
         return self._frames[key]
 
 

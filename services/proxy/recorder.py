@@ -20,12 +20,14 @@ from services.proxy.roles import Part
 from services.proxy.sampling import EngineRequest
 from services.proxy.sessions import SessionMeta
 from services.proxy.stops import Stops
+from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
 from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
+from shared.store.replicas import Replicas
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
@@ -38,7 +40,8 @@ class Call(msgspec.Struct, frozen=True):
     Attributes:
         api: dialect of the harness.
         turn: what it asked for.
-        begun: session, number and weight version.
+        begun: session, number, replica and weight version.
+        engine: of the replica.
         meta: the session's.
         session: what this proxy knows of its calls.
         part: whose call it is.
@@ -51,6 +54,7 @@ class Call(msgspec.Struct, frozen=True):
     api: str
     turn: Turn
     begun: Begun
+    engine: Engine
     meta: SessionMeta
     session: Session
     part: Part
@@ -82,15 +86,17 @@ class Recorder:
         book: learns of every recorded call.
         stops: tells stop tokens.
         config: of the run.
+        replicas: say under which weights a reply ended.
     """
 
-    def __init__(self, bus: Bus, blobs: Blobs, book: Book, stops: Stops, config: Config) -> None:
+    def __init__(self, bus: Bus, blobs: Blobs, book: Book, stops: Stops, config: Config, replicas: Replicas) -> None:
         self._bus = bus
         self._blobs = blobs
         self._book = book
         self._stops = stops
+        self._replicas = replicas
+        self._holds = config.trainer.push.calls == "hold"
         self._run_id = config.run.id
-        self._engine = config.engine.url
         self._exact = config.proxy.mode != "teacher"
         self._max_model_len = config.engine.max_model_len
         self._placeholders = placeholder_tokens(config.engine.model)
@@ -103,7 +109,7 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
-            StoreUnavailable: the store did not take an image.
+            StoreUnavailable: the store did not take an image, or say which weights an engine has.
         """
         latency_s = time.monotonic() - call.arrived
         ids, completion = _NO_IDS, b""
@@ -113,12 +119,18 @@ class Recorder:
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
-        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap)
+        message = self._message(
+            call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, await self._version(call)
+        )
         if call.turn.media:
             message = await self._without_media(message, ids)
         await self._bus.publish(message)
         call.session.tools.add(message.tools_digest)
         self._learn(call, reply, ids, completion, stop, path)
+
+    async def _version(self, call: Call) -> int:
+        """The weight version that a reply ended under. An engine loads none while calls are open, unless it holds them."""
+        return await self._replicas.version(call.begun.replica) if self._holds else call.begun.version
 
     async def _without_media(self, message: CallRecorded, ids: _Ids) -> CallRecorded:
         messages, hashes = await detach(message.messages, self._blobs)
@@ -148,6 +160,7 @@ class Recorder:
         delivery: Delivery,
         latency_s: float,
         replay_gap: float | None,
+        version_end: int,
     ) -> CallRecorded:
         tools = call.turn.fields.get("tools", _NO_TOOLS)
         tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
@@ -186,8 +199,8 @@ class Recorder:
             sampling=call.request.recorded(self._max_model_len - ids.length),
             requested=call.turn.requested,
             weight_version_start=begun.version,
-            weight_version_end=begun.version,  # the gate keeps weights from being pushed while a call is open
-            engine=self._engine,
+            weight_version_end=version_end,
+            engine=begun.replica,
             constrained=call.turn.constrained,
             replay_gap=replay_gap,
             delivery=delivery,

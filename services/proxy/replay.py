@@ -10,17 +10,15 @@ import logging
 
 from services.proxy.errors import Refused
 from services.proxy.recorder import Call
-from services.proxy.upstream import Engine
 from shared.config import ProxyConfig
 
 log = logging.getLogger(__name__)
 
 
 class Replay:
-    """Scores replies on an engine, if the configuration asks for it."""
+    """Scores replies on the engines that sampled them, if the configuration asks for it."""
 
-    def __init__(self, engine: Engine, config: ProxyConfig) -> None:
-        self._engine = engine
+    def __init__(self, config: ProxyConfig) -> None:
         self._wanted = config.replay_constrained and config.mode != "teacher"
 
     async def gap(self, call: Call) -> float | None:
@@ -37,7 +35,7 @@ class Replay:
             return None
         answer.check()
         try:
-            scored = await self._engine.log_probs(answer.prompt, answer.completion)
+            scored = await call.engine.log_probs(answer.prompt, answer.completion)
         except Refused as e:
             log.warning("a constrained reply was not scored again and will not be trained: %s", e)
             return None

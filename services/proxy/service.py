@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 
 from services.proxy.boxes import box_routes
@@ -12,6 +11,7 @@ from services.proxy.calls import Calls
 from services.proxy.control import Control, build_app
 from services.proxy.control_server import ControlServer
 from services.proxy.door import Limits
+from services.proxy.engines import engines_of
 from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
@@ -24,8 +24,6 @@ from services.proxy.recorder import Recorder
 from services.proxy.routes import Gateway
 from services.proxy.server import Server
 from services.proxy.stops import Stops
-from services.proxy.teacher import TEACHERS
-from services.proxy.upstream import Engine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
@@ -41,7 +39,7 @@ KEEPALIVE_S = 75
 
 
 class ProxyService:
-    """The recording gateway in front of one engine.
+    """The recording gateway in front of the engines.
 
     Args:
         config: resolved configuration.
@@ -61,16 +59,16 @@ class ProxyService:
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
-        self._engine = _engine(config)
+        self._engines = engines_of(config)
         book = Book()
-        self._gate = Gate(config.run.id, bus, sessions)
+        self._gate = Gate(config.run.id, bus, sessions.replicas, self._engines.addresses)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
         stops = Stops(stop_tokens(config.engine.model))
-        prompts = Prompts(self._engine, config.proxy.mode, config.proxy.thinking, stops)
-        recorder = Recorder(bus, blobs, book, stops, config)
+        prompts = Prompts(config.proxy.mode, config.proxy.thinking, stops)
+        recorder = Recorder(bus, blobs, book, stops, config, sessions.replicas)
         history = History(bus, book, stops, config.run.id)
-        calls = Calls(config, self._ledger, self._engine, book, history, prompts, recorder)
-        control = Control(config, bus, sessions, self._engine, book, control_key)
+        calls = Calls(config, self._ledger, self._engines, book, history, prompts, recorder)
+        control = Control(config, bus, sessions, self._engines, book, control_key)
         own = own_routes(OwnRunner(config.run.id, bus, sessions, control), control, lambda: self._port)
         app = build_app(control, own, box_routes(boxes, control, control_key, config.run.id))
         gateway = Gateway(calls, boxes, config.engine.served_name, config.engine.max_model_len)
@@ -127,7 +125,7 @@ class ProxyService:
         self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
         heartbeat.cancel()
         await asyncio.wait({heartbeat})
-        await self._engine.stop()
+        await self._engines.stop()
 
     async def _heartbeat(self) -> None:
         while not self._stopped:
@@ -140,13 +138,3 @@ class ProxyService:
     async def _beat(self) -> None:
         await self._sessions.heartbeat(self.proxy_id)
         await self._gate.keep()
-
-
-def _engine(config: Config) -> Engine:
-    engine, timeout_s = config.engine, config.proxy.call_timeout_s
-    if config.proxy.mode != "teacher":
-        return Engine(engine.url, engine.served_name, timeout_s)
-    key = os.environ.get(engine.key_env, "") if engine.key_env else ""
-    if engine.key_env and not key:
-        raise ConfigError(f"engine.key_env: the environment variable {engine.key_env} is not set; put the teacher's key there")
-    return Engine(engine.url, engine.served_name, timeout_s, TEACHERS[engine.api], key)

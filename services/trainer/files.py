@@ -104,10 +104,6 @@ class RunFiles:
         self.weights = folder / "weights"
         self.weights.mkdir(parents=True, exist_ok=True)
 
-    def pushed(self, version: int) -> Path:
-        """The weight file of a version. Two take turns: the engine may still read the last one while the next is written."""
-        return self.weights / f"push-{version % 2}.safetensors"
-
     def add_metrics(self, step: int, at: float, metrics: dict[str, float]) -> None:
         """Appends a line to `metrics.jsonl`."""
         with (self._folder / "metrics.jsonl").open("ab") as f:

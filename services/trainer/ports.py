@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from services.trainer.samples import Sample
 from shared.config import ActorConfig, AlgorithmConfig, OptimConfig
@@ -65,6 +65,10 @@ class Learner(Protocol):
 
     def export(self, file: Path) -> None:
         """Writes all weights, shared ones under each of their names, as safetensors: what an engine loads."""
+        ...
+
+    def tensors(self) -> Mapping[str, Any]:
+        """All weights as torch tensors, as `export` writes them."""
         ...
 
     def save_model(self, folder: Path) -> None:

@@ -85,14 +85,15 @@ class Run:
         await tools.engine.wait_healthy(self._config.engine.start_timeout_s)
         await tools.engine.open_transfer()
         training = Training(tools, learner, publisher, order)
-        await publisher.publish(learner, training.version)
-        await self._evaluate("before", heldout, publisher, training.version)
-        for step in range(1, config.steps + 1):
-            await training.step(step)
-            if step == config.steps or (config.save_freq and step % config.save_freq == 0):
-                await tools.thread.run(tools.files.save_checkpoint, learner, step)
-            self._save_summary()
-        await self._evaluate("after", heldout, publisher, training.version)
+        async with publisher.watching():
+            await publisher.publish(learner, training.version)
+            await self._evaluate("before", heldout, publisher, training.version)
+            for step in range(1, config.steps + 1):
+                await training.step(step)
+                if step == config.steps or (config.save_freq and step % config.save_freq == 0):
+                    await tools.thread.run(tools.files.save_checkpoint, learner, step)
+                self._save_summary()
+            await self._evaluate("after", heldout, publisher, training.version)
         await tools.stage("saving", "writing the trained model")
         await tools.thread.run(learner.save_model, tools.files.weights / "final")
 

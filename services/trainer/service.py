@@ -11,12 +11,12 @@ import msgspec
 
 from services.trainer.desk import GroupDesk
 from services.trainer.files import RunFiles, Summary
+from services.trainer.fleet import Fleet
 from services.trainer.ledger import Ledger
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
 from services.trainer.run import Run
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
-from services.trainer.weights import VllmEngine
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import Rejected
@@ -42,7 +42,7 @@ class TrainerService:
     Args:
         config: resolved.
         bus: starts the run, brings groups, is told of everything.
-        sessions: holds the gate that model calls pass.
+        sessions: say which engines take calls.
         blobs: holds groups that are too large for the bus.
         factory: makes learners.
     """
@@ -110,7 +110,7 @@ class TrainerService:
             config=config,
             bus=self._bus,
             sessions=self._sessions,
-            engine=VllmEngine(config.engine.url, config.engine.served_name),
+            engine=Fleet(config.engine.addresses, config.engine.served_name),
             desk=self._desk,
             ledger=self._ledger,
             files=files,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from services.trainer.desk import GroupDesk
 from services.trainer.files import RunFiles, Summary
+from services.trainer.fleet import Fleet
 from services.trainer.ledger import Ledger
 from services.trainer.ports import LearnerFactory
 from services.trainer.thread import LearnerThread
-from services.trainer.weights import VllmEngine
 from shared.bus import Bus
 from shared.config import Config
 from shared.events import RunStaged
@@ -26,8 +26,8 @@ class Tools:
     Attributes:
         config: resolved.
         bus: told of stages, steps and weights.
-        sessions: holds the gate that model calls pass.
-        engine: samples.
+        sessions: say which engines take calls.
+        engine: the engines, which sample.
         desk: starts groups.
         ledger: keeps the books.
         files: the run folder.
@@ -39,7 +39,7 @@ class Tools:
     config: Config
     bus: Bus
     sessions: Sessions
-    engine: VllmEngine
+    engine: Fleet
     desk: GroupDesk
     ledger: Ledger
     files: RunFiles

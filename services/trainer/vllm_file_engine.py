@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
+from services.trainer.pushed import checksum
 from services.trainer.vllm_command import WEIGHTS_ROOT
 
 
@@ -24,9 +25,10 @@ class FileInit(WeightTransferInitInfo):  # type: ignore[misc]  # vLLM is not fol
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
-    """`update_info`: a safetensors file under the root, all weights under their checkpoint names."""
+    """`update_info`: a safetensors file under the root, all weights under their checkpoint names, and its SHA-256."""
 
     path: str
+    sha256: str
 
 
 def confined(root: str, path: str) -> Path:
@@ -41,6 +43,17 @@ def confined(root: str, path: str) -> Path:
     if not resolved.is_relative_to(Path(root).resolve()) or not resolved.is_file():
         raise ValueError(f"{path!r} is no file under {WEIGHTS_ROOT}")
     return resolved
+
+
+def verified(file: Path, sha256: str) -> Path:
+    """`file`, if its content has the checksum.
+
+    Raises:
+        ValueError: it has another.
+    """
+    if (found := checksum(file)) != sha256:
+        raise ValueError(f"{file} has the checksum {found}, not {sha256}: it is damaged, or not whole; nothing was loaded")
+    return file
 
 
 class FileWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
@@ -63,9 +76,10 @@ class FileWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         """Loads a file. The model stays usable whatever happens, but after an error its weights may be mixed.
 
         Raises:
-            ValueError: the file is not under the root.
+            ValueError: the file is not under the root, or has another checksum.
         """
-        weights = load_file(confined(os.environ.get(WEIGHTS_ROOT, ""), update_info.path))
+        file = confined(os.environ.get(WEIGHTS_ROOT, ""), update_info.path)
+        weights = load_file(verified(file, update_info.sha256))
         initialize_layerwise_reload(self.model)
         try:
             self.model.load_weights(list(weights.items()))

@@ -16,6 +16,7 @@ from shared.errors import EngineError
 GENERATED = "vllm:generation_tokens_total"
 """vLLM's own count of the tokens it sampled."""
 _TIMEOUT_S = 120.0
+_LOOK_S = 5.0
 _POLL_S = 0.2
 
 
@@ -39,9 +40,14 @@ class _Info(msgspec.Struct):
     weight_version: str | int
 
 
+class _World(msgspec.Struct):
+    world_size: int
+
+
 _completions = msgspec.json.Decoder(_Completion)
 _paused = msgspec.json.Decoder(_Paused)
 _infos = msgspec.json.Decoder(_Info)
+_worlds = msgspec.json.Decoder(_World)
 
 
 class VllmEngine:
@@ -77,17 +83,43 @@ class VllmEngine:
             await self._post("/resume")
         await self._post("/init_weight_transfer_engine", {"init_info": {}})
 
-    async def load(self, file: Path, version: int) -> None:
-        """Loads a weight file and stamps its version. Generation stands still meanwhile and goes on whatever happens."""
-        async with self._generation_paused():
+    async def load(self, file: Path, sha256: str, version: int) -> None:
+        """Loads a weight file whose checksum is known, and stamps its version. Generation stands still meanwhile and goes on
+        whatever happens."""
+        async with self.paused():
             await self._post("/start_weight_update")
-            await self._post("/update_weights", {"update_info": {"path": str(file)}})
+            try:
+                await self._post("/update_weights", {"update_info": {"path": str(file), "sha256": sha256}})
+            except EngineError:
+                with suppress(EngineError):  # or it would not begin another one
+                    await self._post("/finish_weight_update", {})
+                raise
             await self._post("/finish_weight_update", {"weight_version": str(version)})
             await self._post("/reset_prefix_cache")
 
+    async def stamp(self, version: int) -> None:
+        """Says which version was loaded by other means, and forgets what was computed under the last one."""
+        await self._post("/update_weight_version", {"new_version": str(version)})
+        await self._post("/reset_prefix_cache")
+
+    async def world_size(self) -> int:
+        """Number of the server's worker processes, each with a GPU of its own."""
+        path = "/get_world_size"
+        size: int = _decode(_worlds, await self._call("GET", path), path).world_size
+        return size
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Generation stands still while the context lasts; calls in flight keep what they have."""
+        await self._post("/pause?mode=keep")
+        try:
+            yield
+        finally:
+            await self._post("/resume")
+
     async def version(self) -> str:
         """What the last `load` stamped; `default` for a server that none has reached since it started."""
-        answer = _decode(_infos, await self._call("GET", "/weight_info"), "/weight_info")
+        answer = _decode(_infos, await self._call("GET", "/weight_info", timeout_s=_LOOK_S), "/weight_info")
         return str(answer.weight_version)
 
     async def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -108,14 +140,6 @@ class VllmEngine:
             await self._http.close()
             self._http = None
 
-    @asynccontextmanager
-    async def _generation_paused(self) -> AsyncIterator[None]:
-        await self._post("/pause?mode=keep")
-        try:
-            yield
-        finally:
-            await self._post("/resume")
-
     async def _sequence_log_probs(self, ids: list[int]) -> list[float]:
         path = "/v1/completions"
         body = {"model": self._name, "prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
@@ -133,13 +157,14 @@ class VllmEngine:
     async def _post(self, path: str, body: dict[str, Any] | None = None) -> bytes:
         return await self._call("POST", path, body)
 
-    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float = _TIMEOUT_S) -> bytes:
         if self._http is None:
             # Calls are rare, and the server drops idle connections: a kept one would fail about when it is needed.
             connector = aiohttp.TCPConnector(force_close=True)
-            self._http = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
+            self._http = aiohttp.ClientSession(connector=connector)
+        limit = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._http.request(method, self._url + path, json=body) as response:
+            async with self._http.request(method, self._url + path, json=body, timeout=limit) as response:
                 content = await response.read()
         except (aiohttp.ClientError, TimeoutError) as e:
             raise EngineError(f"vLLM at {self._url} did not answer {path}: {e or type(e).__name__}") from e

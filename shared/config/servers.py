@@ -68,6 +68,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         url: of a running server, without `/v1`; empty starts one.
+        urls: of several that serve the same model, in place of `url`.
+        replicas: how many are started where none is named.
         api: in teacher mode, what the server speaks.
         key_env: in teacher mode, environment variable with its API key; empty for none.
         model: model folder (Hugging Face format) that training starts from.
@@ -83,6 +85,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     """
 
     url: str = ""
+    urls: list[str] = []
+    replicas: Count = 1
     api: Literal["openai", "anthropic"] = "openai"
     key_env: str = ""
     model: str = ""
@@ -95,3 +99,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     start_timeout_s: Positive = 180.0
     args: list[str] = []
     command: list[str] = []
+
+    @property
+    def addresses(self) -> list[str]:
+        """Base URLs of all servers that are known, without a slash at their end."""
+        return [url.rstrip("/") for url in self.urls or [self.url] if url]

@@ -10,6 +10,7 @@ from shared.config.actor import ActorConfig
 from shared.config.algorithm import AlgorithmConfig
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
 from shared.config.optim import OptimConfig
+from shared.config.push import PushConfig
 from shared.config.warm_start import WarmStartConfig
 
 
@@ -62,6 +63,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         step_timeout_s: a step whose groups are not there by then ends the run with an error.
         probe_gap: largest log-prob difference (nats) that the probe after a push may show.
         warm_start: supervised start.
+        push: how new weights reach the engines.
     """
 
     harness: str = "react"
@@ -81,3 +83,4 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     step_timeout_s: Positive = 600.0
     probe_gap: Positive = 1e-3
     warm_start: WarmStartConfig = WarmStartConfig()
+    push: PushConfig = PushConfig()

@@ -36,7 +36,7 @@ from shared.events.rollouts import (
 )
 from shared.events.run import RunEvaluated, RunFinished, RunStaged, RunStart, RunStepped
 from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskMessage, TaskProposed, TaskRejected, TaskTried
-from shared.events.weights import WeightsLoaded, WeightsPublished
+from shared.events.weights import WeightsFailed, WeightsLoaded, WeightsPublished
 
 __all__ = [
     "COMMANDS",
@@ -81,6 +81,7 @@ __all__ = [
     "TrajectoryAssembled",
     "TrajectoryDiscarded",
     "Used",
+    "WeightsFailed",
     "WeightsLoaded",
     "WeightsPublished",
     "decode",

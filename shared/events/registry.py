@@ -18,14 +18,14 @@ from shared.events.rollouts import (
 )
 from shared.events.run import RunEvaluated, RunFinished, RunStaged, RunStart, RunStepped
 from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskProposed, TaskRejected, TaskTried
-from shared.events.weights import WeightsLoaded, WeightsPublished
+from shared.events.weights import WeightsFailed, WeightsLoaded, WeightsPublished
 
 COMMANDS: tuple[type[Message], ...] = (RunStart, RolloutStart, RolloutCancel, SynthStart)
 EVENTS: tuple[type[Message], ...] = (
     RunStaged, RunStepped, RunEvaluated, RunFinished,
     RolloutScheduled, RolloutStarted, RolloutFinished, RolloutTimedOut, RolloutFailed,
     CallRecorded, SessionSealed, TrajectoryAssembled, TrajectoryDiscarded, GroupCompleted, GroupDiscarded,
-    WeightsPublished, WeightsLoaded, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+    WeightsPublished, WeightsLoaded, WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = COMMANDS + EVENTS
 

@@ -1,8 +1,8 @@
 """Calls from their number to their end, many of them in one round trip to the store.
 
-`begin` gives a call its number and leaves a durable intent, in the same step in which it checks that the session lives and that
-no weights are being loaded. So no call is ever forwarded without a trace, and no call sees two weight versions, whatever the
-number of proxies.
+`begin` gives a call its number and leaves a durable intent, in the same step in which it checks that the session lives and
+decides which engine takes it. So no call is ever forwarded without a trace, or to an engine that is about to load weights,
+whatever the number of proxies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from shared.errors import StoreUnavailable
 from shared.store.connect import Client, Keys, store_errors, text
+from shared.store.replicas import CHOOSE
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +32,43 @@ LIFE_S = 3 * 86400
 _MOST_AT_ONCE = 256
 """Calls in one script: the store does nothing else meanwhile."""
 
-# KEYS: gate, gate-open, a secret per call   ARGV: prefix of session keys, ttl, a proxy id per call
-# Without a gate nobody knows which weights are served: calls are held.
-_BEGIN = """
-local gate = redis.call('HMGET', KEYS[1], 'state', 'version')
+# KEYS: replicas, calls in flight, a secret per call   ARGV: prefix of session keys, ttl, a proxy id per call
+# Without a table nobody knows which weights are served: calls are held.
+_BEGIN = f"""{CHOOSE}
+local choose, version = chooser(redis.call('HGETALL', KEYS[1]), KEYS[2])
 local function begin(secret, proxy)
   local sid = redis.call('GET', secret)
-  if not sid then return {'unknown'} end
+  if not sid then return {{'unknown'}} end
   local skey = ARGV[1] .. sid
-  local s = redis.call('HMGET', skey, 'status', 'meta')
-  if s[1] ~= 'live' then return {'sealed'} end
-  if gate[1] ~= 'serving' then return {'hold'} end
+  local s = redis.call('HMGET', skey, 'status', 'meta', 'replica')
+  if s[1] ~= 'live' then return {{'sealed'}} end
+  local at = choose(s[3])
+  if not at then return {{'hold'}} end
+  if at ~= s[3] then redis.call('HSET', skey, 'replica', at) end
   local seq = redis.call('HINCRBY', skey, 'seq', 1)
   redis.call('HSET', skey .. ':calls', seq, 'open:' .. proxy)
   if seq == 1 then redis.call('EXPIRE', skey .. ':calls', ARGV[2]) end
-  redis.call('HSET', KEYS[2], sid .. '/' .. seq, proxy)
-  return {'ok', sid, s[2], seq, gate[2] or '0'}
+  redis.call('HSET', KEYS[2], sid .. '/' .. seq, proxy .. ' ' .. at)
+  return {{'ok', sid, s[2], seq, version[at], at}}
 end
-local replies = {}
+local replies = {{}}
 for n = 3, #KEYS do replies[n - 2] = begin(KEYS[n], ARGV[n]) end
 return replies
 """
 
-# KEYS: gate-open   ARGV: prefix of session keys; session id, seq, state per call.  A state that was settled by sealing stays.
+# KEYS: replicas, calls in flight, session   ARGV: session id, seq, replica that cannot be reached
+_MOVE = f"""{CHOOSE}
+local call = redis.call('HGET', KEYS[2], ARGV[1] .. '/' .. ARGV[2])
+if not call then return {{'sealed'}} end
+local choose, version = chooser(redis.call('HGETALL', KEYS[1]), KEYS[2])
+local at = choose(false, ARGV[3])
+if not at then return {{'hold'}} end
+redis.call('HSET', KEYS[3], 'replica', at)
+redis.call('HSET', KEYS[2], ARGV[1] .. '/' .. ARGV[2], string.match(call, '^%S+') .. ' ' .. at)
+return {{'ok', version[at], at}}
+"""
+
+# KEYS: calls in flight   ARGV: prefix of session keys; session id, seq, state per call.  What sealing has settled stays.
 _SETTLE = """
 for n = 2, #ARGV, 3 do
   local calls = ARGV[1] .. ARGV[n] .. ':calls'
@@ -70,12 +85,14 @@ def secret_hash(secret: str) -> str:
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version."""
+    """A call that may be forwarded: its session, the metadata that was given to `create`, its number, the weight version, and
+    the replica that serves it."""
 
     session_id: str
     meta: bytes
     seq: int
     version: int
+    replica: str
 
 
 class Ended(NamedTuple):
@@ -98,6 +115,7 @@ class Intents:
     def __init__(self, client: Client, key: Keys) -> None:
         self._key = key
         self._begin = client.register_script(_BEGIN)
+        self._move = client.register_script(_MOVE)
         self._settle = client.register_script(_SETTLE)
         self._asked: list[_Asked] = []
         self._abandoned: list[Ended] = []
@@ -115,12 +133,24 @@ class Intents:
             self._beginning = asyncio.create_task(self._begin_all())
         return await reply
 
+    async def move(self, begun: Begun) -> Begun | Refusal:
+        """Gives a call of which nothing was sampled to another replica than its own, or to that again if there is no other.
+
+        `hold` if none is open, `sealed` if the call was given up meanwhile.
+        """
+        keys = [self._key("replicas"), self._key("replicas", "calls"), self._key("sess", begun.session_id)]
+        with store_errors("move a call"):
+            reply = await self._move(keys=keys, args=[begun.session_id, begun.seq, begun.replica])
+        if text(reply[0]) != "ok":
+            return "hold" if text(reply[0]) == "hold" else "sealed"
+        return msgspec.structs.replace(begun, version=int(reply[1]), replica=text(reply[2]))
+
     async def settle(self, ended: Sequence[Ended]) -> None:
         """Settles calls; doing it again changes nothing."""
         with store_errors("settle calls"):
             for first in range(0, len(ended), _MOST_AT_ONCE):
                 told = [field for call in ended[first : first + _MOST_AT_ONCE] for field in call]
-                await self._settle(keys=[self._key("gate", "open")], args=[self._key("sess", ""), *told])
+                await self._settle(keys=[self._key("replicas", "calls")], args=[self._key("sess", ""), *told])
 
     async def _begin_all(self) -> None:
         while self._asked:
@@ -134,7 +164,11 @@ class Intents:
         self._beginning = None
 
     async def _run_begin(self, asked: list[_Asked]) -> list[Begun | Refusal]:
-        keys = [self._key("gate"), self._key("gate", "open"), *(self._key("secret", secret_hash(a.secret)) for a in asked)]
+        keys = [
+            self._key("replicas"),
+            self._key("replicas", "calls"),
+            *(self._key("secret", secret_hash(a.secret)) for a in asked),
+        ]
         with store_errors("register a call"):
             replies = await self._begin(keys=keys, args=[self._key("sess", ""), LIFE_S, *(a.proxy_id for a in asked)])
         return [_begun(reply) for reply in replies]
@@ -162,7 +196,7 @@ def _fail(asked: list[_Asked], error: Exception) -> None:
 def _begun(reply: list[Any]) -> Begun | Refusal:
     match text(reply[0]):
         case "ok":
-            return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]))
+            return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]), text(reply[5]))
         case "sealed":
             return "sealed"
         case "hold":

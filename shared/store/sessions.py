@@ -1,4 +1,4 @@
-"""Recording sessions and the engine's gate.
+"""Recording sessions.
 
 A session is one attempt of one rollout. Its secret opens it; sealing it revokes the secret and says what became of its calls.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from shared.errors import StoreWiped
 from shared.store.connect import Client, Keys, store_errors, text
 from shared.store.intents import LIFE_S, Begun, CallEnd, Ended, Intents, Refusal, secret_hash
+from shared.store.replicas import Replicas
 
 __all__ = ["ALIVE_S", "Begun", "CallEnd", "Ended", "Refusal", "Seal", "Sessions", "secret_hash"]
 
@@ -20,17 +21,10 @@ ALIVE_S = 3
 
 _POLL_S = 0.02
 
-# KEYS: proxy, gate, open calls   ARGV: seconds for which the proxy is alive, seconds for which the rest is kept
+# KEYS: proxy, replicas, calls in flight   ARGV: seconds for which the proxy is alive, seconds for which the rest is kept
 _HEARTBEAT = """
 redis.call('SET', KEYS[1], 1, 'EX', ARGV[1])
 for n = 2, 3 do redis.call('EXPIRE', KEYS[n], ARGV[2]) end
-"""
-
-# KEYS: gate   ARGV: version, seconds for which it is kept
-_RESTORE = """
-redis.call('HSETNX', KEYS[1], 'version', ARGV[1])
-redis.call('HSETNX', KEYS[1], 'state', 'serving')
-redis.call('EXPIRE', KEYS[1], ARGV[2])
 """
 
 # KEYS: session, secret   ARGV: meta, session id, ttl
@@ -78,19 +72,23 @@ class Seal:
 
 
 class Sessions:
-    """Sessions of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
+    """Sessions of one run. Every method raises `StoreUnavailable` when the store does not answer in time.
+
+    Attributes:
+        replicas: the engines that calls go to.
+    """
 
     def __init__(self, client: Client, run_id: str, ttl_s: float = 3600.0) -> None:
         self._redis = client
         self._key = Keys(run_id)
         self._ttl = int(ttl_s)
         self._intents = Intents(client, self._key)
+        self.replicas = Replicas(client, self._key, LIFE_S)
         self._create = client.register_script(_CREATE)
         self._seal = client.register_script(_SEAL)
         self._score = client.register_script(_SCORE)
         self._finish = client.register_script(_FINISH)
         self._heartbeat = client.register_script(_HEARTBEAT)
-        self._restore = client.register_script(_RESTORE)
 
     async def create(self, session_id: str, secret: str, meta: bytes) -> bool:
         """Opens a session; doing it again changes nothing. Returns False if it was sealed, or opened with another secret."""
@@ -105,9 +103,12 @@ class Sessions:
         return None if meta is None else text(meta).encode()
 
     async def begin(self, secret: str, proxy_id: str) -> Begun | Refusal:
-        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, weights being loaded (or the
-        gate is not known, see `restore_gate`)."""
+        """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, no replica open."""
         return await self._intents.begin(secret, proxy_id)
+
+    async def move(self, begun: Begun) -> Begun | Refusal:
+        """Gives a call of which nothing was sampled to another replica, see `Intents.move`."""
+        return await self._intents.move(begun)
 
     async def status(self, secret: str) -> str | None:
         """`live` or `sealed`; None if no session has that secret."""
@@ -154,49 +155,10 @@ class Sessions:
         return None if reward is None else float(text(reward))
 
     async def heartbeat(self, proxy_id: str) -> None:
-        """Says that a proxy lives, and keeps the gate from expiring; to be repeated every second."""
+        """Says that a proxy lives, and keeps the table of replicas from expiring; to be repeated every second."""
         with store_errors("send a heartbeat"):
-            keys = [self._key("proxy", proxy_id), self._key("gate"), self._key("gate", "open")]
+            keys = [self._key("proxy", proxy_id), self._key("replicas"), self._key("replicas", "calls")]
             await self._heartbeat(keys=keys, args=[ALIVE_S, LIFE_S])
-
-    async def close_gate(self) -> None:
-        """From now on `begin` answers `hold`."""
-        with store_errors("close the gate"):
-            await self._redis.hset(self._key("gate"), "state", "updating")
-
-    async def open_gate(self, version: int) -> None:
-        """Stamps the version that is served from now on and lets calls begin."""
-        with store_errors("open the gate"):
-            await self._redis.hset(self._key("gate"), mapping={"state": "serving", "version": version})
-
-    async def knows_gate(self) -> bool:
-        """Whether it is known if calls may begin. It is not before anybody said so, or after the store lost it."""
-        with store_errors("look at the gate"):
-            return bool(await self._redis.hexists(self._key("gate"), "state"))
-
-    async def restore_gate(self, version: int) -> None:
-        """Lets calls begin, stamped with a version, unless the gate is known."""
-        with store_errors("restore the gate"):
-            await self._restore(keys=[self._key("gate")], args=[version, LIFE_S])
-
-    async def version(self) -> int:
-        """The weight version that is stamped on calls; 0 before the first push.
-
-        Raises:
-            StoreWiped: the gate is not known.
-        """
-        with store_errors("read the version"):
-            state, version = await self._redis.hmget(self._key("gate"), "state", "version")
-        if state is None:
-            raise StoreWiped("the store does not know the engine's weight version; a proxy restores it from the bus")
-        return int(version or 0)
-
-    async def in_flight(self) -> int:
-        """Calls of living proxies between `begin` and `end`, over all sessions."""
-        with store_errors("count open calls"):
-            proxies = [text(p) for p in await self._redis.hvals(self._key("gate", "open"))]
-            alive = {p for p in set(proxies) if await self._redis.exists(self._key("proxy", p))}
-            return sum(p in alive for p in proxies)
 
     async def _revoke(self, session_id: str) -> dict[int, str]:
         """Takes the session out of service; its calls by number with their states."""

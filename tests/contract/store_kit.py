@@ -13,6 +13,8 @@ from shared.store.connect import Client, connect
 from shared.store.sessions import Begun, Sessions
 from tests.embedded import Address
 
+ENGINE = "http://engine:1"
+
 
 @pytest.fixture(params=["memory", "embedded", "container"])
 def address(request: pytest.FixtureRequest) -> Address | None:
@@ -33,9 +35,9 @@ def new_run() -> str:
 
 
 async def new_sessions(client: Client) -> Sessions:
-    """Those of a run whose gate is open."""
+    """Those of a run with one engine, which takes calls."""
     made = Sessions(client, new_run())
-    await made.restore_gate(0)
+    await made.replicas.restore({ENGINE: 0})
     return made
 
 

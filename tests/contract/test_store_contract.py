@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared.store.assembly import Assembly
 from shared.store.connect import Client
 from shared.store.sessions import Begun, CallEnd, Seal, Sessions
-from tests.contract.store_kit import begun, new_assembly, new_run, new_sessions
+from tests.contract.store_kit import ENGINE, begun, new_assembly, new_run, new_sessions
 from tests.waiting import eventually
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -22,10 +22,10 @@ FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChec
 
 async def test_calls_of_a_session_are_numbered_and_carry_its_meta_and_the_version(sessions: Sessions) -> None:
     assert await sessions.create("r1-a1", "s3cret", b"\x00meta")
-    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 1, 0)
-    await sessions.open_gate(7)
-    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 2, 7)
-    assert await sessions.version() == 7
+    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 1, 0, ENGINE)
+    await sessions.replicas.open(ENGINE, 7)
+    assert await begun(sessions) == Begun("r1-a1", b"\x00meta", 2, 7, ENGINE)
+    assert await sessions.replicas.version(ENGINE) == 7
 
 
 async def test_numbers_are_unique_under_concurrency(sessions: Sessions) -> None:
@@ -37,9 +37,9 @@ async def test_numbers_are_unique_under_concurrency(sessions: Sessions) -> None:
 async def test_why_a_call_may_not_begin(sessions: Sessions) -> None:
     assert await sessions.begin("s3cret", "proxy-1") == "unknown"
     await sessions.create("r1-a1", "s3cret", b"")
-    await sessions.close_gate()
+    await sessions.replicas.close(ENGINE, 0)
     assert await sessions.begin("s3cret", "proxy-1") == "hold"
-    await sessions.open_gate(1)
+    await sessions.replicas.open(ENGINE, 1)
     await begun(sessions)
     await sessions.seal("r1-a1", 0)
     assert await sessions.begin("s3cret", "proxy-1") == "sealed"
@@ -51,7 +51,13 @@ async def test_calls_that_come_at_once_get_an_answer_each(sessions: Sessions) ->
     await sessions.seal("sealed-a1", 0)
     secrets = [f"secret of {name}" for name in ("open", "sealed", "nobody", "open", "sealed")]
     replies = await asyncio.gather(*(sessions.begin(secret, "proxy-1") for secret in secrets))
-    assert replies == [Begun("open-a1", b"open", 1, 0), "sealed", "unknown", Begun("open-a1", b"open", 2, 0), "sealed"]
+    assert replies == [
+        Begun("open-a1", b"open", 1, 0, ENGINE),
+        "sealed",
+        "unknown",
+        Begun("open-a1", b"open", 2, 0, ENGINE),
+        "sealed",
+    ]
 
 
 async def test_a_call_that_nobody_waits_for_any_more_is_settled(sessions: Sessions) -> None:
@@ -114,7 +120,7 @@ async def test_a_seal_tells_of_every_call_whatever_the_order(client: Client, end
     for seq in told[None]:
         await sessions.end("r1-a1", seq, "delivered")  # too late
     assert await sessions.seal("r1-a1", 0) == sealed
-    assert await sessions.in_flight() == 0
+    assert await sessions.replicas.in_flight() == 0
 
 
 async def test_sealing_waits_for_the_open_calls_of_a_living_proxy(sessions: Sessions) -> None:
@@ -136,21 +142,21 @@ async def test_sealing_waits_for_the_open_calls_of_a_living_proxy(sessions: Sess
 async def test_calls_in_flight_are_those_of_living_proxies(sessions: Sessions) -> None:
     await sessions.create("r1-a1", "s3cret", b"")
     call, _ = await begun(sessions, proxy="alive"), await begun(sessions, proxy="dead")
-    assert await sessions.in_flight() == 0
+    assert await sessions.replicas.in_flight() == 0
     await sessions.heartbeat("alive")
-    assert await sessions.in_flight() == 1
+    assert await sessions.replicas.in_flight() == 1
     await sessions.end("r1-a1", call.seq, "delivered")
-    assert await sessions.in_flight() == 0
+    assert await sessions.replicas.in_flight() == 0
 
 
-async def test_no_call_begins_behind_a_closed_gate(sessions: Sessions) -> None:
+async def test_no_call_begins_at_a_closed_replica(sessions: Sessions) -> None:
     await sessions.create("r1-a1", "s3cret", b"")
     await sessions.heartbeat("proxy-1")
     calls = [asyncio.create_task(sessions.begin("s3cret", "proxy-1")) for _ in range(30)]
-    await sessions.close_gate()
-    in_flight = await sessions.in_flight()
+    await sessions.replicas.close(ENGINE, 0)
+    in_flight = await sessions.replicas.in_flight()
     replies = await asyncio.gather(*calls)
-    assert in_flight == sum(isinstance(r, Begun) for r in replies) == await sessions.in_flight()
+    assert in_flight == sum(isinstance(r, Begun) for r in replies) == await sessions.replicas.in_flight()
     assert {r for r in replies if isinstance(r, str)} <= {"hold"}
 
 

@@ -12,6 +12,7 @@ from shared.errors import StoreUnavailable
 from shared.store.assembly import Assembly
 from shared.store.connect import connect
 from shared.store.sessions import Begun, Sessions
+from tests.contract.store_kit import ENGINE
 from tests.embedded import Server
 
 RUN = "run-1"
@@ -23,12 +24,12 @@ async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(mortal_st
     assembly, sessions = Assembly(client, RUN), Sessions(client, RUN)
     await assembly.epoch.claim("test")
     await assembly.epoch.finish("test")
-    await sessions.restore_gate(0)
+    await sessions.replicas.restore({ENGINE: 0})
     await sessions.create("r1-a1", "s3cret", b"meta")
     for n in range(1, 101):
         assert (await assembly.put_call("r1-a1", n, f"call {n}".encode())).kind == "new"
         assert isinstance(await sessions.begin("s3cret", "proxy-1"), Begun)
-    await sessions.close_gate()
+    await sessions.replicas.close(ENGINE, 3)
     await assembly.close_group("g", b"message", await assembly.group("g"))
     mortal_store.kill()
     loading = asyncio.create_task(assembly.load("r1-a1"))  # asked while the server is away
@@ -63,5 +64,5 @@ async def test_a_wrong_password_is_named(mortal_store: Server) -> None:
     await mortal_store.start()
     client = connect(mortal_store.address.url, "wrong", timeout_s=1)
     with pytest.raises(StoreUnavailable, match="password"):
-        await Sessions(client, RUN).version()
+        await Sessions(client, RUN).replicas.version(ENGINE)
     await client.aclose()

@@ -11,7 +11,7 @@ from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 from shared.store.connect import Client
 from shared.store.sessions import Sessions
-from tests.contract.store_kit import begun, new_assembly, new_run, new_sessions
+from tests.contract.store_kit import ENGINE, begun, new_assembly, new_run, new_sessions
 from tests.waiting import eventually
 
 
@@ -79,22 +79,22 @@ async def test_sessions_that_were_wiped_are_unknown_and_calls_wait_for_the_gate(
     assert await sessions.begin("s3cret", "proxy-1") == "unknown"
     assert await sessions.seal("r1-a1", 0) is None
     with pytest.raises(StoreWiped):
-        await sessions.version()
+        await sessions.replicas.version(ENGINE)
     await sessions.create("r2-a1", "another", b"")
     assert await sessions.begin("another", "proxy-1") == "hold"
-    assert not await sessions.knows_gate()
-    await sessions.restore_gate(5)
+    assert await sessions.replicas.unknown([ENGINE]) == [ENGINE]
+    await sessions.replicas.restore({ENGINE: 5})
     assert (await begun(sessions, "another")).version == 5
-    assert await sessions.knows_gate()
+    assert await sessions.replicas.unknown([ENGINE]) == []
 
 
 async def test_a_restored_gate_does_not_open_one_that_is_closed(sessions: Sessions) -> None:
     await sessions.create("r1-a1", "s3cret", b"")
-    await sessions.open_gate(3)
-    await sessions.close_gate()
-    await sessions.restore_gate(2)
+    await sessions.replicas.open(ENGINE, 3)
+    await sessions.replicas.close(ENGINE, 3)
+    await sessions.replicas.restore({ENGINE: 2})
     assert await sessions.begin("s3cret", "proxy-1") == "hold"
-    assert await sessions.version() == 3
+    assert await sessions.replicas.version(ENGINE) == 3
 
 
 async def test_a_session_that_is_lost_while_it_is_sealed_is_not_one_without_calls(client: Client, sessions: Sessions) -> None:

@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 
 from services.dev.servers import free_port
 from services.trainer.ports import LearnerSettings
-from services.trainer.publish import largest_gap
+from services.trainer.pushed import checksum
+from services.trainer.pushing import largest_gap
 from services.trainer.samples import Sample
 from services.trainer.serving import make_serving_copy
 from services.trainer.vllm_command import vllm_command
@@ -62,7 +63,7 @@ class Pushed:
         self.learner.export(file)
         weights = load_file(file)
         save_file({name: w for name, w in weights.items() if name not in without}, file)
-        await self.engine.load(file, self.version)
+        await self.engine.load(file, checksum(file), self.version)
 
     def learn(self) -> None:
         """Changes every weight by a few steps."""
@@ -126,7 +127,11 @@ async def test_only_files_under_the_root_are_loaded_and_generation_goes_on(pushe
     (pushed.folder / "garbage.safetensors").write_bytes(b"x" * 100)
     for file in (outside, link, pushed.folder / "none.safetensors", pushed.folder / "garbage.safetensors"):
         with pytest.raises(EngineError, match="/update_weights"):
-            await pushed.engine.load(file, 99)
+            await pushed.engine.load(file, checksum(file) if file.exists() else "", 99)
+    whole = pushed.folder / "whole.safetensors"
+    pushed.learner.export(whole)
+    with pytest.raises(EngineError, match="/update_weights"):
+        await pushed.engine.load(whole, checksum(outside)[:-1], 99)
     assert await pushed.gap() < EXACT
     assert await pushed.engine.version() == str(pushed.version)
 

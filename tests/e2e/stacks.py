@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import aiohttp
 import msgspec
 import psutil
 
@@ -100,6 +101,20 @@ class LiveStack:
     def service(self, name: str) -> psutil.Process:
         """The process of a service."""
         return find_service(self.process.pid, name)
+
+
+def engine_of(stack: LiveStack, program: str) -> psutil.Process:
+    """The process of the stack's engine, by a word of its command line."""
+    return next(p for p in psutil.Process(stack.process.pid).children() if program in p.cmdline())
+
+
+async def answers(url: str) -> bool:
+    """Whether a URL is answered with 200."""
+    try:
+        async with aiohttp.ClientSession() as http, http.get(url) as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.stacks import TASKS, live_stack, openforge, start, write_config
+from tests.e2e.stacks import TASKS, answers, engine_of, live_stack, openforge, start, write_config
+from tests.waiting import eventually
 
 
 def one_clear_message(out: str) -> str:
@@ -102,12 +103,15 @@ async def test_an_engine_that_cannot_start(tmp_path: Path) -> None:
     assert "no such device" in message
 
 
-async def test_an_engine_that_dies_ends_the_stack_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_engine_that_dies_is_started_again_and_one_that_keeps_dying_ends_the_stack(tmp_path: Path) -> None:
     async with live_stack(write_config(tmp_path)) as stack:
-        engine = psutil.Process(stack.running.pids["engine"])
         family = stack.descendants()
-        engine.kill()
-        out, _ = await asyncio.wait_for(stack.process.communicate(), 40)
+        url = f"{stack.config.engine.url}/health"
+        for _ in range(6):  # one death more than is made up for
+            await eventually(lambda: answers(url))
+            engine_of(stack, "tests.engine.scripted").kill()
+        out, _ = await asyncio.wait_for(stack.process.communicate(), 60)
+        assert out.decode().count("engine died (signal SIGKILL) and was restarted") == 5
         assert "engine ended with signal SIGKILL" in one_clear_message(out.decode())
         assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 

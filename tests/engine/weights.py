@@ -18,6 +18,7 @@ class Weights:
         version: what `finish_weight_update` named last.
         loaded: `update_info` of every update.
         updating: an update has started and is not finished.
+        broken: updates are answered with an error.
         initialised: `init_weight_transfer_engine` was called.
     """
 
@@ -28,6 +29,7 @@ class Weights:
         self.loaded: list[Json] = []
         self.updating = False
         self.initialised = False
+        self.broken = False
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Adds the routes under vLLM's names."""
@@ -39,6 +41,7 @@ class Weights:
         router.add_post("/update_weights", self._update)
         router.add_post("/finish_weight_update", self._finish)
         router.add_post("/reset_prefix_cache", self._reset)
+        router.add_post("/update_weight_version", self._stamp)
         router.add_get("/weight_info", self._info)
 
     async def _pause(self, _: web.Request) -> web.Response:
@@ -65,8 +68,8 @@ class Weights:
         return web.json_response({"message": "Weight update started"})
 
     async def _update(self, request: web.Request) -> web.Response:
-        if not self.updating:
-            return web.json_response({"error": {"message": "no update was started"}}, status=500)
+        if not self.updating or self.broken:
+            return web.json_response({"error": {"message": "no update was started, or scripted to fail"}}, status=500)
         self.loaded.append((await request.json())["update_info"])
         return web.json_response({"message": "Weights updated"})
 
@@ -76,6 +79,10 @@ class Weights:
         self.updating = False
         self.version = (await request.json()).get("weight_version") or self.version
         return web.json_response({"message": "Weight update finished"})
+
+    async def _stamp(self, request: web.Request) -> web.Response:
+        self.version = (await request.json())["new_version"]
+        return web.json_response({"success": True, "new_version": self.version})
 
     async def _reset(self, _: web.Request) -> web.Response:
         return web.Response()

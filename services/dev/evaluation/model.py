@@ -26,7 +26,7 @@ def with_model(config: Config, name: str) -> Config:
     """
     if not name:
         return config
-    if config.engine.url:
+    if config.engine.addresses:
         raise ConfigError(f"engine.url names an engine that serves its own model; leave --model {name} or engine.url away")
     model = find_model(Path(config.run.root), name)
     return replace(config, engine=replace(config.engine, model=str(model.resolve())))

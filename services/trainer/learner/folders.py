@@ -16,10 +16,15 @@ _NOT_COPIED = shutil.ignore_patterns("*.safetensors", "*.safetensors.index.json"
 
 def export(engine: Any, file: Path) -> None:
     """Writes all weights of veRL's engine as safetensors, tied ones under each of their names."""
+    _save(tensors(engine), file)
+
+
+def tensors(engine: Any) -> dict[str, Tensor]:
+    """All weights of veRL's engine, tied ones under each of their names."""
     weights = _weights(engine)
     for name, source in _tied(engine).items():
         weights[name] = weights[source].clone()
-    _save(weights, file)
+    return weights
 
 
 def save_model(engine: Any, begun_as: Path, folder: Path) -> None:

@@ -21,7 +21,7 @@ from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
 from services.trainer.batch import jagged, padded, sequences
-from services.trainer.learner.folders import export, save_model
+from services.trainer.learner.folders import export, save_model, tensors
 from services.trainer.learner.loss import policy_loss
 from services.trainer.learner.metrics import mean_of_steps, scalars
 from services.trainer.learner.prepare import cut_steps, set_policies
@@ -88,6 +88,10 @@ class VerlLearner:
     def export(self, file: Path) -> None:
         """Writes all weights as safetensors (fp32), tied ones under each of their names."""
         export(self._worker.engine, file)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights (fp32), tied ones under each of their names."""
+        return tensors(self._worker.engine)
 
     def save_model(self, folder: Path) -> None:
         """Writes a model folder that transformers can load: weights of now, all else from the model it began as."""

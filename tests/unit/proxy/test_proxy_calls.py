@@ -85,7 +85,7 @@ async def test_the_end_of_a_stream_waits_for_the_record(world: World) -> None:
         rest = asyncio.create_task(response.read())
         assert not (await asyncio.wait({rest}, timeout=0.1))[0]
         assert not world.records
-        assert await world.sessions.in_flight() == 1
+        assert await world.sessions.replicas.in_flight() == 1
         world.bus.free.set()
         late = await rest
     assert b'"finish_reason":"stop"' in late
@@ -111,7 +111,7 @@ async def test_a_call_leaves_its_intent_before_the_engine_hears_of_it(world: Wor
         while not world.engine.requests:
             assert not call.done()
             await asyncio.sleep(0)
-    assert await world.sessions.in_flight() == 1
+    assert await world.sessions.replicas.in_flight() == 1
     await call
 
 
@@ -155,7 +155,7 @@ async def test_forced_tools_and_wishes_are_noted(world: World) -> None:
 
 async def test_a_call_carries_the_version_that_is_served(world: World) -> None:
     base = await world.open()
-    await world.sessions.open_gate(7)
+    await world.reopen(7)
     await world.chat(base)
     assert (world.records[0].weight_version_start, world.records[0].weight_version_end) == (7, 7)
 

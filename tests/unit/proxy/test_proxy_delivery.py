@@ -136,11 +136,11 @@ async def test_a_stream_that_is_held_shows_signs_of_life_and_then_its_reply(
     monkeypatch.setattr(ledger, "SIGN_S", 0.05)
     world = await make_world(hold_s=5.0)
     base = await world.open()
-    await world.sessions.close_gate()
+    await world.close()
     async with streaming(world, base, api) as response:
         waiting = await read_until(response, b"\r\n\r\n")
         assert not waiting.strip()
-        await world.sessions.open_gate(7)
+        await world.reopen(7)
         await read_until(response, ENDS[api])
         assert response.status == 200
     assert [(r.weight_version_start, r.delivery) for r in world.records] == [(7, "sent")]
@@ -153,7 +153,7 @@ async def test_what_is_held_for_too_long_ends_in_an_error_of_its_api(
     monkeypatch.setattr(ledger, "SIGN_S", 0.05)
     world = await make_world(hold_s=0.2)
     base = await world.open()
-    await world.sessions.close_gate()
+    await world.close()
     seen = bytearray()
     async with streaming(world, base, api) as response:
         with nullcontext() if api == "gemini" else pytest.raises(aiohttp.ClientPayloadError):

@@ -214,11 +214,11 @@ async def test_an_intent_is_settled_once_the_store_is_back(world: World) -> None
     await eventually(lambda: bool(world.engine.requests))
     world.sessions.down = True
     assert (await call)[0] == 200
-    assert await world.sessions.in_flight() == 1
+    assert await world.sessions.replicas.in_flight() == 1
     world.sessions.down = False
 
     async def settled() -> bool:
-        return await world.sessions.in_flight() == 0
+        return await world.sessions.replicas.in_flight() == 0
 
     await eventually(settled)
     assert await world.seal() == {"calls": 1, "errored": [], "cut": [], "lost": []}

@@ -20,7 +20,7 @@ async def test_stopping_lets_calls_finish(world: World) -> None:
     await world.proxy.stop()
     assert (await call)[0] == 200
     assert len(world.records) == 1
-    assert await world.sessions.in_flight() == 0
+    assert await world.sessions.replicas.in_flight() == 0
     with pytest.raises(aiohttp.ClientConnectorError):
         await world.chat(base)
 

@@ -72,18 +72,18 @@ async def test_a_websocket_upgrade_is_426(world: World) -> None:
 async def test_a_call_is_held_while_weights_are_loaded(make_world: MakeWorld) -> None:
     world = await make_world(hold_s=5.0)
     base = await world.open()
-    await world.sessions.close_gate()
+    await world.close()
     call = asyncio.create_task(world.chat(base))
     assert not (await asyncio.wait({call}, timeout=0.15))[0]
     assert not world.engine.requests
-    await world.sessions.open_gate(3)
+    await world.reopen(3)
     assert (await call)[0] == 200
     assert world.records[0].weight_version_start == 3
 
 
 async def test_a_call_that_is_held_for_too_long_is_503_and_no_call(world: World) -> None:
     base = await world.open()
-    await world.sessions.close_gate()
+    await world.close()
     async with world.http.post(f"{base}/v1/chat/completions", json=body("hi")) as response:
         assert (response.status, response.headers["retry-after"]) == (503, "1")
         assert "weights" in (await response.json())["error"]["message"]
@@ -93,11 +93,11 @@ async def test_a_call_that_is_held_for_too_long_is_503_and_no_call(world: World)
 async def test_a_client_that_leaves_while_held_is_no_call(make_world: MakeWorld) -> None:
     world = await make_world(hold_s=5.0)
     base = await world.open()
-    await world.sessions.close_gate()
+    await world.close()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(world.chat(base), 0.1)
     await eventually(lambda: not world.proxy.serving)
-    await world.sessions.open_gate(1)
+    await world.reopen(1)
     assert (await world.seal())["calls"] == 0
     assert not world.engine.requests
 

@@ -70,14 +70,14 @@ async def test_no_weights_are_loaded_between_a_reply_and_its_replay(make_world: 
     world.engine.may_score.clear()
     call = asyncio.create_task(world.chat(await world.open(), **FORCED))
     await eventually(lambda: len(world.engine.finished) == 1)
-    await world.sessions.close_gate()
-    assert await world.sessions.in_flight() == 1
+    await world.close()
+    assert await world.sessions.replicas.in_flight() == 1
     assert not world.records
     world.engine.may_score.set()
     assert (await call)[0] == 200
 
     async def is_settled() -> bool:
-        return await world.sessions.in_flight() == 0
+        return await world.sessions.replicas.in_flight() == 0
 
     await eventually(is_settled)
     assert world.records[0].replay_gap is not None

@@ -14,7 +14,7 @@ import fakeredis
 
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
-from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
+from shared.config import Config, EngineConfig, ProxyConfig, RunConfig, TrainerConfig
 from shared.errors import BusUnavailable, StoreUnavailable
 from shared.events import CallRecorded, Message, SessionSealed, decode
 from shared.store.blobs import Blobs
@@ -115,6 +115,14 @@ class World:
         """One streamed call, as aiohttp's context manager."""
         return self.http.post(f"{base}/v1/chat/completions", json=body(messages, stream=True, **fields))
 
+    async def close(self, version: int = 0) -> None:
+        """The engine takes no further calls."""
+        await self.sessions.replicas.close(self.config.engine.addresses[0], version)
+
+    async def reopen(self, version: int) -> None:
+        """The engine takes calls again, under a version."""
+        await self.sessions.replicas.open(self.config.engine.addresses[0], version)
+
     @property
     def control(self) -> dict[str, str]:
         return {"authorization": f"Bearer {KEY}"}
@@ -130,12 +138,17 @@ class World:
 
 @asynccontextmanager
 async def living_world(
-    engine: ScriptedEngine, engine_url: str = "", about: EngineConfig | None = None, **settings: Any
+    engine: ScriptedEngine,
+    engine_url: str = "",
+    about: EngineConfig | None = None,
+    trainer: TrainerConfig | None = None,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """A world whose `ProxyConfig` has the given settings, for as long as the context lasts."""
     config = Config(
         run=RunConfig(id="run1"),
         engine=about or EngineConfig(url=engine_url or engine.url),
+        trainer=trainer or TrainerConfig(),
         proxy=ProxyConfig(**{"drain_s": 1.0, "hold_s": 0.3} | settings),
     )
     store = fakeredis.FakeAsyncRedis()

@@ -52,7 +52,7 @@ async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIt
             seen.append(message)
 
         sessions = Sessions(store, "run-1")
-        await sessions.restore_gate(0)
+        await sessions.replicas.restore(dict.fromkeys(config.engine.addresses, 0))
         rollouts = Rollouts(bus, sessions, scripted_engine, plan)
         await rollouts.listen()
         others = [kind for kind in EVENTS if not kind.__name__.startswith("Group")]

@@ -56,7 +56,7 @@ async def test_an_engine_that_was_restarted_is_noticed(make_world: MakeWorld) ->
     world = await make_world(steps=1, eval_episodes=0)
     world.rollouts.restarts = True
     end = await world.run()
-    assert "the engine serves weights 'default', not version 0: it was restarted" in end.error
+    assert "serves weights 'default', not version 0: it was restarted, and took calls before that was noticed" in end.error
     assert (world.summary["token_reasons"], world.summary["tokens_unaccounted"]) == ({"step_failed": 48}, 0)
 
 

@@ -89,7 +89,7 @@ async def test_rollouts_are_named_seeded_and_spread_over_the_tasks(make_world: M
 async def test_the_gate_is_open_with_the_last_version_at_the_end(make_world: MakeWorld) -> None:
     world = await make_world(steps=1)
     await world.run()
-    assert await world.sessions.version() == 1
+    assert await world.sessions.replicas.newest() == 1
     assert world.rollouts.engine.weights.version == "1"
     await world.sessions.create("s", "secret", b"")
     assert not isinstance(await world.sessions.begin("secret", "p"), str)

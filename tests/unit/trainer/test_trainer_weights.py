@@ -22,15 +22,15 @@ async def engine(scripted_engine: ScriptedEngine) -> AsyncIterator[VllmEngine]:
 
 async def test_a_version_is_loaded_while_generation_stands_still(scripted_engine: ScriptedEngine, engine: VllmEngine) -> None:
     await engine.open_transfer()
-    await engine.load(Path("/w/a.safetensors"), 3)
-    assert scripted_engine.weights.loaded == [{"path": "/w/a.safetensors"}]
+    await engine.load(Path("/w/a.safetensors"), "5ea1", 3)
+    assert scripted_engine.weights.loaded == [{"path": "/w/a.safetensors", "sha256": "5ea1"}]
     assert await engine.version() == "3"
     assert scripted_engine.weights.serving.is_set()
 
 
 async def test_generation_goes_on_after_a_failed_load(scripted_engine: ScriptedEngine, engine: VllmEngine) -> None:
     with pytest.raises(EngineError, match="answered 500 to /start_weight_update"):
-        await engine.load(Path("/w"), 1)
+        await engine.load(Path("/w"), "", 1)
     assert scripted_engine.weights.serving.is_set()
 
 
@@ -38,7 +38,7 @@ async def test_an_update_that_a_dead_trainer_left_is_ended(scripted_engine: Scri
     scripted_engine.weights.serving.clear()
     scripted_engine.weights.updating = True
     await engine.open_transfer()
-    await engine.load(Path("/w"), 1)
+    await engine.load(Path("/w"), "", 1)
     assert scripted_engine.weights.serving.is_set()
 
 

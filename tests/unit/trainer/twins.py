@@ -89,6 +89,9 @@ class StubLearner:
     def export(self, file: Path) -> None:
         file.write_text(str(len(self.samples)))
 
+    def tensors(self) -> dict[str, Any]:
+        return {}
+
     def save_model(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps({"vocab_size": 256}))
@@ -159,7 +162,7 @@ class Rollouts:
         await self.bus.publish(message)
 
     async def _close(self, group: list[RolloutStart]) -> GroupCompleted | GroupDiscarded:
-        first, version = group[0], await self.sessions.version() - self.lag
+        first, version = group[0], await self.sessions.replicas.newest() - self.lag
         ends = [(start, self.plan(start)) for start in group]
         rewards = [(start, end) for start, end in ends if not isinstance(end, str)]
         outcomes = Counter(end if isinstance(end, str) else "finished" for _, end in ends)
