@@ -6,15 +6,18 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
+from services.trainer.history import History
+from services.trainer.records import Closed, Planned
+from services.trainer.state import Group
 from services.trainer.tasks import sampling_seed
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import FidelityError, ForgeError, Rejected
+from shared.errors import Cancelled, FidelityError, ForgeError, Rejected
 from shared.events import (
     GroupCompleted,
     GroupDiscarded,
@@ -33,6 +36,7 @@ log = logging.getLogger(__name__)
 GRADED = ("finished", "timed_out")
 """Outcomes that are the policy's doing; all others are the infrastructure's."""
 _LONGEST_PREFIX = 80
+_AGAIN, _AGAINS = "-again", 3
 _trajectories = msgspec.json.Decoder(list[Trajectory])
 
 
@@ -90,50 +94,102 @@ def rollout_name(group_id: str, number: int) -> str:
     return f"{group_id}-r{number}"
 
 
-def strangers(group_id: str, plan: GroupPlan, trajectories: Sequence[Trajectory]) -> list[str]:
-    """Rollouts of trajectories that a group was not started with, or that have a second vote."""
+def strangers(group_id: str, size: int, trajectories: Sequence[Trajectory]) -> list[str]:
+    """Rollouts of trajectories that a group of so many was not started with, or that have a second vote."""
     votes = Counter(t.rollout_id for t in trajectories)
-    votes.subtract(rollout_name(group_id, n) for n in range(plan.size))
+    votes.subtract(rollout_name(group_id, n) for n in range(size))
     return sorted(+votes)
 
 
-class GroupDesk:
-    """The groups of one run. Ids begin with the run's, because the bus knows each id once, over all runs."""
+def result_of(group: Group) -> GroupResult:
+    """A closed group as its plan and outcome."""
+    plan, closed = group.plan, group.closed
+    assert closed is not None, f"group {plan.name} is open"
+    made = GroupPlan(plan.name, Path(plan.task), plan.size, plan.purpose, plan.seed)
+    return GroupResult(made, closed.trajectories, closed.tokens, closed.outcomes, closed.refused)
 
-    def __init__(self, config: Config, bus: Bus, blobs: Blobs) -> None:
+
+async def wait_until(changed: asyncio.Event, until: float, names: Sequence[str]) -> None:
+    """Returns with an event.
+
+    Raises:
+        ForgeError: it did not come by a time of the event loop; these groups were waited for.
+    """
+    try:
+        async with asyncio.timeout_at(until):
+            await changed.wait()
+    except TimeoutError:
+        waiting = ", ".join(names)
+        raise ForgeError(f"groups did not close in time: {waiting}; see the logs of orchestrator and collector") from None
+
+
+class GroupDesk:
+    """The groups of one run. Ids begin with the run's, because the bus knows each id once, over all runs.
+
+    What is asked for and what comes is in the run's history before anybody is told. `open` and `next` are about groups of
+    purpose `eval`; training takes its own from the history's state.
+    """
+
+    def __init__(self, config: Config, bus: Bus, blobs: Blobs, history: History) -> None:
         self._config = config
         self._bus = bus
         self._blobs = blobs
-        self._open: dict[str, GroupPlan] = {}
-        self._closed: asyncio.Queue[GroupCompleted | GroupDiscarded] = asyncio.Queue()
+        self._history = history
+        self._prefix = f"{config.run.id[-_LONGEST_PREFIX:].strip('-')}-"
+        self._awaited: list[str] = []
 
     @property
     def open(self) -> int:
-        """Groups that were started and whose result was not handed out."""
-        return len(self._open)
+        """Evaluation groups that were started and whose result was not handed out."""
+        return len(self._awaited)
 
-    async def start(self, plan: GroupPlan) -> None:
-        """Asks the orchestrator for the rollouts of a group."""
-        group_id = check_id(f"{self._config.run.id[-_LONGEST_PREFIX:].strip('-')}-{plan.name}", "group id")
-        self._open[group_id] = plan
-        for r in range(plan.size):
-            await self._bus.publish(self._rollout(plan, group_id, r))
+    async def start(self, plan: GroupPlan, position: int = 0) -> None:
+        """Asks the orchestrator for the rollouts of a group. One that was asked for before, by an earlier trainer, is not
+        planned again; if it has closed, its result is there.
+
+        Args:
+            plan: of the group.
+            position: of the task order, for training.
+        """
+        state = self._history.state
+        if plan.name not in state.groups:
+            await self._history.note(
+                Planned(
+                    name=plan.name, task=str(plan.task), size=plan.size, purpose=plan.purpose, seed=plan.seed,
+                    version=state.version, position=position,
+                )
+            )  # fmt: skip
+        if plan.purpose == "eval":
+            self._awaited.append(plan.name)
+        await self._ask(state.groups[plan.name])
+
+    async def reopen(self) -> None:
+        """Asks for the rollouts of all open training groups again: an earlier trainer may have died over it. Rollouts that are
+        known are not started twice."""
+        for group in self._history.state.open():
+            await self._ask(group)
 
     async def deliver(self, message: Message) -> None:
         """Takes a message from the bus; one about a group that is not open (any more) is noted and left.
 
         Raises:
             Rejected: it is no group, or one with others' rollouts.
+            StoreUnavailable: its body could not be fetched.
+            JournalError: it could not be kept.
         """
         if not isinstance(message, GroupCompleted | GroupDiscarded):
             raise Rejected(f"the trainer has no use for {message.event_id}")
-        plan = self._open.get(message.group_id)
-        if plan and isinstance(message, GroupCompleted) and (wrong := strangers(message.group_id, plan, message.trajectories)):
-            raise Rejected(f"group {message.group_id} was not started with {wrong}")
-        self._closed.put_nowait(message)
+        name = message.group_id.removeprefix(self._prefix)
+        group = self._history.state.groups.get(name)
+        if group is None or group.closed is not None or not message.group_id.startswith(self._prefix):
+            log.warning("group %s is not waited for: a repeated message, or not of this run", message.group_id)
+            return
+        closed = await self._closed(group.plan, message)
+        if group.closed is None:
+            await self._history.note(closed)
 
     async def next(self, until: float) -> GroupResult:
-        """The next group that closes.
+        """The next evaluation group that closes.
 
         Args:
             until: time of the event loop to wait for.
@@ -141,24 +197,27 @@ class GroupDesk:
         Raises:
             ForgeError: none closed by then.
         """
-        try:
-            async with asyncio.timeout_at(until):
-                while True:
-                    message = await self._closed.get()
-                    if plan := self._open.pop(message.group_id, None):
-                        return await self._result(plan, message)
-                    log.warning(
-                        "group %s is not waited for: a repeated message, or one of an earlier trainer", message.group_id
-                    )
-        except TimeoutError:
-            waiting = ", ".join(plan.name for plan in self._open.values())
-            raise ForgeError(f"groups did not close in time: {waiting}; see the logs of orchestrator and collector") from None
+        while True:
+            changed, groups = self._history.changed, self._history.state.groups
+            if name := next((name for name in self._awaited if groups[name].closed), None):
+                self._awaited.remove(name)
+                result = result_of(groups[name])
+                if Cancelled.__name__ not in result.outcomes or name.count(_AGAIN) == _AGAINS:
+                    return result
+                await self.start(replace(result.plan, name=name + _AGAIN))  # a trainer or orchestrator was stopped meanwhile
+                continue
+            await wait_until(changed, until, self._awaited)
 
-    async def cancel(self, reason: str) -> None:
-        """Asks the orchestrator to end the rollouts of all open groups."""
-        plans, self._open = self._open, {}
-        for group_id, plan in plans.items():
+    def sampled_apart(self) -> int:
+        """Tokens that were sampled for evaluation groups of the history."""
+        groups = self._history.state.groups.values()
+        return sum(g.closed.tokens.sampled for g in groups if g.plan.purpose == "eval" and g.closed)
+
+    async def cancel(self, groups: Sequence[Group], reason: str) -> None:
+        """Asks the orchestrator to end the rollouts of groups."""
+        for plan in (group.plan for group in groups):
             for r in range(plan.size):
+                group_id = self._prefix + plan.name
                 about = RolloutCancel(
                     run_id=self._config.run.id,
                     rollout_id=rollout_name(group_id, r),
@@ -168,27 +227,39 @@ class GroupDesk:
                 )
                 await self._bus.publish(about)
 
-    async def _result(self, plan: GroupPlan, message: GroupCompleted | GroupDiscarded) -> GroupResult:
+    async def _ask(self, group: Group) -> None:
+        group_id = check_id(self._prefix + group.plan.name, "group id")
+        for r in range(group.plan.size):
+            if group.closed is None:
+                await self._bus.publish(self._rollout(group.plan, group_id, r))
+
+    async def _closed(self, plan: Planned, message: GroupCompleted | GroupDiscarded) -> Closed:
+        closed = Closed(name=plan.name, tokens=message.tokens, outcomes=message.outcomes)
         if isinstance(message, GroupDiscarded):
-            return GroupResult(plan, [], message.tokens, message.outcomes, message.reason)
+            return msgspec.structs.replace(closed, refused=message.reason)
+        if wrong := strangers(message.group_id, plan.size, message.trajectories):
+            raise Rejected(f"group {message.group_id} was not started with {wrong}")
         try:
-            return GroupResult(plan, await self._trajectories(plan, message), message.tokens, message.outcomes)
+            trajectories = await self._trajectories(plan, message)
         except FidelityError as e:
             log.warning("group %s: %s", message.group_id, e)
-            return GroupResult(plan, [], message.tokens, message.outcomes, FidelityError.__name__)
+            return msgspec.structs.replace(closed, refused=FidelityError.__name__)
+        if plan.purpose == "eval":  # nobody trains on them
+            trajectories = [msgspec.structs.replace(t, rows=[]) for t in trajectories]
+        return msgspec.structs.replace(closed, trajectories=trajectories)
 
-    async def _trajectories(self, plan: GroupPlan, message: GroupCompleted) -> list[Trajectory]:
+    async def _trajectories(self, plan: Planned, message: GroupCompleted) -> list[Trajectory]:
         if message.ref is None:
             return message.trajectories
         try:
             trajectories = _trajectories.decode(await self._blobs.get(message.ref))
         except msgspec.DecodeError as e:
             raise FidelityError(f"blob {message.ref.key[:12]} holds no trajectories: {e}") from e
-        if wrong := strangers(message.group_id, plan, trajectories):
+        if wrong := strangers(message.group_id, plan.size, trajectories):
             raise FidelityError(f"blob {message.ref.key[:12]} has {wrong}")
         return trajectories
 
-    def _rollout(self, plan: GroupPlan, group_id: str, number: int) -> RolloutStart:
+    def _rollout(self, plan: Planned, group_id: str, number: int) -> RolloutStart:
         sampling = {
             "temperature": self._config.proxy.temperature,
             "max_tokens": self._config.trainer.max_tokens,
@@ -200,7 +271,7 @@ class GroupDesk:
             group_id=group_id,
             purpose=plan.purpose,
             group_size=plan.size,
-            task_dir=str(plan.task),
+            task_dir=plan.task,
             harness=self._config.trainer.harness,
             sampling=sampling,
         )

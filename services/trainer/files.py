@@ -1,4 +1,4 @@
-"""What a run leaves in its folder: `metrics.jsonl`, `summary.json`, `weights/` and `checkpoints/`."""
+"""What a run leaves in its folder: `metrics.jsonl`, `summary.json`, `weights/`, `checkpoints/` and `journal/`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from services.trainer.checkpoints import Checkpoints
 from services.trainer.ledger import Ledger
-from services.trainer.ports import Learner
+from services.trainer.state import RunState
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -83,31 +84,51 @@ class Summary(msgspec.Struct, kw_only=True):
     max_logprob_gap: float | None = None
     wall_s: float = 0.0
 
-    def enter(self, ledger: Ledger) -> None:
-        """Takes over what the books say."""
+    def enter(self, state: RunState, ledger: Ledger) -> None:
+        """Takes over what a state and its books say."""
         balance = ledger.balance()
+        self.steps, self.steps_skipped, self.version = state.step, state.skipped, state.version
         self.rollouts, self.calls_recorded = ledger.rollouts, ledger.calls_recorded
         self.trajectories, self.rows = ledger.trajectories, ledger.rows
-        self.groups_completed, self.groups_discarded = ledger.groups_completed, ledger.drops.total()
+        self.groups_completed, self.groups_discarded = ledger.groups_completed, sum(ledger.drops.values())
         self.discard_reasons, self.token_reasons = dict(sorted(ledger.drops.items())), balance.reasons
         self.tokens_sampled, self.tokens_trained = balance.sampled, balance.trained
         self.tokens_masked, self.tokens_dropped = balance.masked, balance.dropped
         self.tokens_unaccounted, self.max_logprob_gap = balance.unaccounted, ledger.max_logprob_gap
         self.tasks_quarantined = dict(ledger.quarantined)
+        if before := state.evaluated.get("before"):
+            self.heldout_before, self.unscored_before = before.success, before.unscored
+        if after := state.evaluated.get("after"):
+            self.heldout_after, self.unscored_after = after.success, after.unscored
 
 
 class RunFiles:
-    """The folder of one run."""
+    """The folder of one run.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: it.
+        keep: checkpoints that are kept; 0 keeps all.
+    """
+
+    def __init__(self, folder: Path, keep: int = 0) -> None:
         self._folder = folder
         self.weights = folder / "weights"
         self.weights.mkdir(parents=True, exist_ok=True)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        self.journal = folder / "journal"
+        self.checkpoints = Checkpoints(folder / "checkpoints", keep)
+        self._reported = _repair_lines(folder / "metrics.jsonl")
 
     def add_metrics(self, step: int, at: float, metrics: dict[str, float]) -> None:
-        """Appends a line to `metrics.jsonl`."""
-        with (self._folder / "metrics.jsonl").open("ab") as f:
-            f.write(msgspec.json.encode({"step": step, "at": at, **metrics}) + b"\n")
+        """Appends a line to `metrics.jsonl`, unless the step has one."""
+        if step > self._reported:
+            with (self._folder / "metrics.jsonl").open("ab") as f:
+                f.write(msgspec.json.encode({"step": step, "at": at, **metrics}) + b"\n")
+            self._reported = step
+
+    def has_summary(self) -> bool:
+        """Whether a trainer wrote of this run before."""
+        return (self._folder / "summary.json").exists()
 
     def write_summary(self, summary: Summary) -> None:
         """Replaces `summary.json` in one step."""
@@ -116,22 +137,18 @@ class RunFiles:
         part.write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
         part.replace(file)
 
-    def read_summary(self) -> Summary | None:
-        """What a trainer wrote of this run before, if one did.
 
-        Raises:
-            msgspec.DecodeError: the file is damaged.
-        """
-        try:
-            return msgspec.json.decode((self._folder / "summary.json").read_bytes(), type=Summary)
-        except FileNotFoundError:
-            return None
+def _repair_lines(file: Path) -> int:
+    """Cuts off a line that was not written to its end. Returns the last step that has one; 0 where none has."""
+    if not file.exists():
+        return 0
+    data = file.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        file.write_bytes(whole)
+    lines = whole.splitlines()
+    return msgspec.json.decode(lines[-1], type=_Line).step if lines else 0
 
-    def save_checkpoint(self, learner: Learner, step: int) -> None:
-        """Saves all that is needed to go on, in the layout of veRL's trainer."""
-        root = self._folder / "checkpoints"
-        learner.save_checkpoint(root / f"global_step_{step}" / "actor", step)
-        latest = root / "latest_checkpointed_iteration.txt"
-        part = latest.with_suffix(".part")
-        part.write_text(str(step), encoding="utf-8")
-        part.replace(latest)
+
+class _Line(msgspec.Struct):
+    step: int

@@ -91,6 +91,13 @@ class Fleet:
         await asyncio.gather(*(self._count(r) for r in self.replicas))
         return sum(r.counted_before + r.counted for r in self.replicas)
 
+    def take_probed(self) -> int:
+        """Tokens that were sampled for our own measurements since this was asked last."""
+        probed = sum(r.engine.probed for r in self.replicas)
+        for replica in self.replicas:
+            replica.engine.probed = 0
+        return probed
+
     async def close(self) -> None:
         """Closes connections."""
         await asyncio.gather(*(r.engine.close() for r in self.replicas))

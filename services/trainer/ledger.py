@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from shared.events import SessionSealed, TokenCounts
+from shared.events import TokenCounts
 
 LOST = "lost"
 """Reason of tokens that the engine sampled in calls of which no record was left."""
@@ -29,6 +29,7 @@ class Ledger:
         dropped: of them.
         reasons: tokens per reason of masking or dropping.
         engine_tokens: tokens that the engine itself counted while training groups were open.
+        engine_lost: the engine was started anew meanwhile, so that it counted too few.
         sessions: calls with a record and without one, per recording session that was sealed.
         quarantined: tasks that are left out, each with the number of its verifier failures.
         max_logprob_gap: largest difference of log-probs, engine and learner, over all trained on-policy tokens (nats); None
@@ -37,15 +38,16 @@ class Ledger:
 
     rollouts: int = 0
     groups_completed: int = 0
-    drops: Counter[str] = field(default_factory=Counter)
+    drops: dict[str, int] = field(default_factory=dict)
     trajectories: int = 0
     rows: int = 0
     recorded: int = 0
     trained: int = 0
     masked: int = 0
     dropped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, int] = field(default_factory=dict)
     engine_tokens: int = 0
+    engine_lost: bool = False
     sessions: dict[str, tuple[int, int]] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
     max_logprob_gap: float | None = None
@@ -57,17 +59,16 @@ class Ledger:
 
     def drop(self, tokens: TokenCounts, reason: str) -> None:
         """A group was not trained on, for `reason`."""
-        self.drops[reason] += 1
+        self.drops[reason] = self.drops.get(reason, 0) + 1
         self._add(all_dropped(tokens, reason))
 
     def compare(self, gap: float) -> None:
         """Trained on-policy tokens differ by up to so many nats between engine and learner."""
         self.max_logprob_gap = max(gap, self.max_logprob_gap or 0.0)
 
-    def seal(self, message: SessionSealed) -> None:
-        """A recording session ended. The same one twice counts once."""
-        unrecorded = len(message.errored) + len(message.lost)
-        self.sessions[message.session_id] = (message.calls - unrecorded, unrecorded)
+    def seal(self, session: str, recorded: int, unrecorded: int) -> None:
+        """A recording session ended, with so many calls that have a record and so many without. The same one counts once."""
+        self.sessions[session] = (recorded, unrecorded)
 
     @property
     def calls_recorded(self) -> int:
@@ -76,15 +77,16 @@ class Ledger:
 
     def balance(self) -> Balance:
         """The books as they stand."""
-        rest = self.engine_tokens - self.recorded
+        sampled = max(self.engine_tokens, self.recorded) if self.engine_lost else self.engine_tokens
+        rest = sampled - self.recorded
         lost = max(rest, 0) if any(unrecorded for _, unrecorded in self.sessions.values()) else 0
         return Balance(
-            sampled=self.engine_tokens,
+            sampled=sampled,
             trained=self.trained,
             masked=self.masked,
             dropped=self.dropped + lost,
             unaccounted=rest - lost,
-            reasons=dict(sorted((self.reasons + Counter({LOST: lost})).items())),
+            reasons=dict(sorted((Counter(self.reasons) + Counter({LOST: lost})).items())),
         )
 
     def _add(self, tokens: TokenCounts) -> None:
@@ -92,7 +94,7 @@ class Ledger:
         self.trained += tokens.trained
         self.masked += tokens.masked
         self.dropped += tokens.dropped
-        self.reasons.update(tokens.reasons)
+        self.reasons = dict(Counter(self.reasons) + Counter(tokens.reasons))
 
 
 def all_dropped(tokens: TokenCounts, reason: str) -> TokenCounts:
@@ -105,7 +107,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     """``sampled == trained + masked + dropped + unaccounted``, and `unaccounted` is 0 unless something is wrong.
 
     Attributes:
-        sampled: by the engine's own count.
+        sampled: by the engine's own count, or by the records' where the engine was started anew and counts fewer.
         trained: response_mask 1.
         masked: in a row with response_mask 0, or of calls that are not trained by rule.
         dropped: of attempts and groups that were not trained on, or of calls without a record.

@@ -38,10 +38,10 @@ class Publisher:
 
     def __init__(self, tools: Tools, vocab_size: int) -> None:
         trainer = tools.config.trainer
-        if trainer.push.calls == "hold" and not trainer.max_staleness:
+        if trainer.push.calls == "hold" and not trainer.pace.max_staleness:
             raise ConfigError(
-                'trainer.push.calls = "hold" lets a reply be of two weight versions, which trainer.max_staleness = 0 drops: '
-                'set it to 1 or more, or trainer.push.calls = "drain"'
+                'trainer.push.calls = "hold" lets a reply be of two weight versions, which trainer.pace.max_staleness = 0 '
+                'drops: set it to 1 or more, or trainer.push.calls = "drain"'
             )
         self._config = tools.config
         self._bus = tools.bus

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+from functools import partial
 from pathlib import Path
 
-import msgspec
-
-from services.trainer.evaluate import Score, evaluate
+from services.trainer.ending import end_rollouts, final_books
+from services.trainer.evaluate import evaluate
+from services.trainer.meter import Meter
 from services.trainer.model import vocab_size
-from services.trainer.ports import LearnerSettings
+from services.trainer.ports import Learner, LearnerSettings
 from services.trainer.publish import Publisher
+from services.trainer.records import Evaluated, Saved
+from services.trainer.resume import save, take_up
+from services.trainer.rollouts import Rollouts
 from services.trainer.sft import WarmStart
 from services.trainer.tasks import TaskOrder, find_tasks
 from services.trainer.tools import Tools
-from services.trainer.training import Training
+from services.trainer.training import Training, report
 from shared.config import Config
 from shared.errors import ConfigError, ForgeError
-from shared.events import RunEvaluated, RunFinished
+from shared.events import RunEvaluated
 
 log = logging.getLogger(__name__)
 
+STOPPED = "the trainer was stopped"
 _EVERY = 10
 """Steps of the warm start between two reports."""
 _REPORT_S = 60.0
@@ -30,27 +34,27 @@ _REPORT_S = 60.0
 
 
 class Run:
-    """One run. `execute` carries it to its end and reports that, whatever happens on the way."""
+    """One run. `execute` carries it to its end, whatever happens on the way, and does nothing again that was done before."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._config = tools.config
-        self._began = time.monotonic()
+        self._state = tools.history.state
 
     async def execute(self) -> None:
-        """Carries the run to its end.
+        """Carries the run to its end. What came of it is in the summary.
 
         Raises:
-            BusUnavailable: the end could not be reported; `summary.json` has it.
+            BusUnavailable: the end of rollouts could not be asked for.
         """
         self._save_summary()
         error = await self._outcome()
-        self._save_summary()
+        if error != STOPPED:  # rollouts of a trainer that is stopped go on: the next one takes them up
+            await end_rollouts(self._tools, ok=not error)
+        self._save_summary(failed=bool(error))
         self._tools.summary.ok, self._tools.summary.error = not error, error or self._imbalance()
-        self._save_summary()
-        await self._tools.desk.cancel("the run ended")
+        self._save_summary(failed=bool(error))
         await self._tools.engine.close()
-        await self._tools.bus.publish(self._finished())
 
     async def _outcome(self) -> str:
         """Runs all stages. Returns one line for a person if one failed; the log has the traceback."""
@@ -60,7 +64,7 @@ class Run:
             log.error("the run failed", exc_info=e)
             return " ".join(str(e).split())
         except asyncio.CancelledError:
-            return "the trainer was stopped"
+            return STOPPED
         except Exception as e:
             log.exception("the run failed")
             return f"{type(e).__name__}: {' '.join(str(e).split())[:300]}; the trainer's log has the traceback"
@@ -72,30 +76,55 @@ class Run:
         return f"{unaccounted} sampled tokens are unaccounted for; see tokens_* in summary.json" if unaccounted else ""
 
     async def _stages(self) -> None:
-        tools, config = self._tools, self._config.trainer
+        tools, config, state = self._tools, self._config.trainer, self._state
         await tools.stage("loading", "reading tasks")
         base = Path(self._config.engine.model)
         publisher = Publisher(tools, vocab_size(base))
-        order = TaskOrder(find_tasks(self._config.tasks.train, "tasks.train"), self._config.run.seed, config.quarantine_after)
+        tasks = find_tasks(self._config.tasks.train, "tasks.train")
+        order = TaskOrder(tasks, self._config.run.seed, config.quarantine_after, state.position, state.failures)
         heldout = find_tasks(self._config.tasks.heldout, "tasks.heldout") if config.eval_episodes else []
-        model = await self._warm_start(base)
-        await tools.stage("loading", f"loading {model.name}")
-        learner = await tools.thread.run(tools.factory, model, learner_settings(self._config))
+        learner = await self._learner(await self._warm_start(base))
+        await self._wait_for_engine()
+        rollouts = Rollouts(tools, order)
+        training = Training(tools, learner, publisher, rollouts)
+        async with publisher.watching():
+            await training.publish()
+            await self._evaluate("before", heldout, publisher)
+            await tools.desk.reopen()
+            await self._train(training, learner)
+            await self._evaluate("after", heldout, publisher)
+        if state.saved != state.step:
+            await tools.stage("saving", "writing the trained model")
+            await tools.thread.run(learner.save_model, tools.files.weights / "final")
+            await tools.history.note(Saved(step=state.step))
+
+    async def _learner(self, model: Path) -> Learner:
+        """A learner that knows all that the run has learned so far."""
+        await self._tools.stage("loading", f"loading {model.name}")
+        return await take_up(self._tools, partial(self._tools.factory, model, learner_settings(self._config)))
+
+    async def _wait_for_engine(self) -> None:
+        tools = self._tools
         await tools.stage("engine", "waiting for the inference engine")
         await tools.engine.wait_healthy(self._config.engine.start_timeout_s)
         await tools.engine.open_transfer()
-        training = Training(tools, learner, publisher, order)
-        async with publisher.watching():
-            await publisher.publish(learner, training.version)
-            await self._evaluate("before", heldout, publisher, training.version)
-            for step in range(1, config.steps + 1):
-                await training.step(step)
-                if step == config.steps or (config.save_freq and step % config.save_freq == 0):
-                    await tools.thread.run(tools.files.save_checkpoint, learner, step)
-                self._save_summary()
-            await self._evaluate("after", heldout, publisher, training.version)
-        await tools.stage("saving", "writing the trained model")
-        await tools.thread.run(learner.save_model, tools.files.weights / "final")
+
+    async def _train(self, training: Training, learner: Learner) -> None:
+        tools, config, state = self._tools, self._config.trainer, self._state
+        if state.last is not None:  # the trainer may have died before it told of it, or in the checkpoint
+            await report(tools, state.last)
+            await self._checkpoint(learner)
+        while state.step < config.steps:
+            await training.step(state.step + 1)
+            await self._checkpoint(learner)
+            self._save_summary()
+
+    async def _checkpoint(self, learner: Learner) -> None:
+        """Saves one where one is due and not there."""
+        config, step = self._config.trainer, self._state.step
+        due = step == config.steps or (config.save_freq and step % config.save_freq == 0)
+        if due and not any(c.step == step for c in self._tools.files.checkpoints.all()):
+            await save(self._tools, learner)
 
     async def _warm_start(self, base: Path) -> Path:
         """The model to train: `base`, or what the configured warm start makes of it."""
@@ -114,39 +143,36 @@ class Run:
         warm = WarmStart(base, config, learner_settings(self._config), tools.files.weights)
         return await tools.thread.run(warm.run, tools.factory, progress)
 
-    async def _evaluate(self, label: str, tasks: list[Path], publisher: Publisher, version: int) -> None:
-        episodes = self._config.trainer.eval_episodes
-        if not episodes:
+    async def _evaluate(self, label: str, tasks: list[Path], publisher: Publisher) -> None:
+        """Measures success on the held-out tasks, unless that was done of these weights."""
+        tools, version, episodes = self._tools, self._state.version, self._config.trainer.eval_episodes
+        done = self._state.evaluated.get(label)
+        if not episodes or (done is not None and (label == "before" or done.version == version)):
             return
         stage = f"evaluate {label}"
 
         async def tell(done: int, total: int) -> None:
-            await self._tools.stage(stage, "held-out episodes", done, total)
+            await tools.stage(stage, "held-out episodes", done, total)
 
         await tell(0, episodes)
-        score = await evaluate(self._tools.desk, tasks, episodes, label, self._config.trainer.step_timeout_s, tell)
+        meter = Meter(tools.engine, tools.history)
+        await meter.read()
+        # Measured again after further steps, the groups need names of their own.
+        name = label if done is None else f"{label}-v{version}"
+        score = await evaluate(tools.desk, tasks, episodes, name, self._config.trainer.step_timeout_s, tell)
         await publisher.check_served(version)
-        self._note(label, score)
-        await self._tools.bus.publish(
+        await meter.read(apart=tools.desk.sampled_apart())
+        made = Evaluated(label=label, version=version, success=score.success, episodes=score.scored, unscored=score.unscored)
+        await tools.history.note(made)
+        self._save_summary()
+        await tools.bus.publish(
             RunEvaluated(run_id=self._config.run.id, label=label, success=score.success, episodes=score.scored, version=version)
         )
 
-    def _note(self, label: str, score: Score) -> None:
-        summary = self._tools.summary
-        if label == "before":
-            summary.heldout_before, summary.unscored_before = score.success, score.unscored
-        else:
-            summary.heldout_after, summary.unscored_after = score.success, score.unscored
-        self._save_summary()
-
-    def _save_summary(self) -> None:
-        self._tools.summary.enter(self._tools.ledger)
-        self._tools.summary.wall_s = time.monotonic() - self._began
+    def _save_summary(self, failed: bool = False) -> None:
+        self._tools.summary.enter(self._state, final_books(self._state, ok=not failed))
+        self._tools.summary.wall_s = self._tools.history.wall_s
         self._tools.files.write_summary(self._tools.summary)
-
-    def _finished(self) -> RunFinished:
-        summary = self._tools.summary
-        return RunFinished(run_id=summary.run_id, ok=summary.ok, error=summary.error, summary=msgspec.to_builtins(summary))
 
 
 def learner_settings(config: Config) -> LearnerSettings:

@@ -12,14 +12,16 @@ import msgspec
 from services.trainer.desk import GroupDesk
 from services.trainer.files import RunFiles, Summary
 from services.trainer.fleet import Fleet
-from services.trainer.ledger import Ledger
+from services.trainer.history import History
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
+from services.trainer.records import Sealed
+from services.trainer.resume import open_history, run_folder
 from services.trainer.run import Run
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import Rejected
+from shared.errors import ForgeError, Rejected
 from shared.events import GroupCompleted, GroupDiscarded, Message, RunFinished, RunStart, SessionSealed
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
@@ -53,51 +55,67 @@ class TrainerService:
         self._config = config
         self._bus = bus
         self._sessions = sessions
+        self._blobs = blobs
         self._factory = factory
-        self._desk = GroupDesk(config, bus, blobs)
-        self._ledger = Ledger()
         self._thread = LearnerThread()
-        self._run: asyncio.Task[None] | None = None
+        self._history: History | None = None
+        self._run: asyncio.Task[Summary] | None = None
 
     async def start(self) -> None:
         """Returns when the service waits for its run to be started."""
-        run = self._config.run.id
-        await self._bus.consume("trainer-groups", [GroupCompleted, GroupDiscarded], self._desk.deliver, run_id=run)
-        await self._bus.consume("trainer-sessions", [SessionSealed], self._on_sealed, run_id=run)
-        await self._bus.consume("trainer", [RunStart], self._on_start, run_id=run, concurrency=1)
+        await self._bus.consume("trainer", [RunStart], self._on_start, run_id=self._config.run.id, concurrency=1)
 
     async def stop(self) -> None:
-        """Ends the run, if one goes on, and reports that it was stopped."""
+        """Stops the run, if one goes on; the next trainer takes it up."""
         self._thread.close()
         if self._run is not None:
             self._run.cancel()
             await asyncio.wait([self._run])
+        if self._history is not None:
+            self._history.journal.close()
 
     async def _on_start(self, message: Message) -> None:
-        """Returns when the run has ended and that is reported, so that no trainer's death goes unnoticed."""
+        """Returns when the run has ended and that is reported, so that a trainer that dies is asked again to carry it out."""
         if message.run_id != self._config.run.id:
             raise Rejected(f"this trainer is configured for run {self._config.run.id}, not {message.run_id}")
+        assert isinstance(message, RunStart)
         if self._run is None:
-            files = RunFiles(Path(self._config.run.root) / self._config.run.id)
-            if earlier := files.read_summary():
-                await self._report_earlier(earlier)
-                return
-            self._run = asyncio.create_task(Run(self._tools(files)).execute())
-        await asyncio.shield(self._run)
-
-    async def _report_earlier(self, summary: Summary) -> None:
-        """A run that was begun before has ended, or died with its trainer and the optimizer's state: it is not begun again."""
-        log.warning("run %s was begun before; start a new one", summary.run_id)
+            self._run = asyncio.create_task(self._carry_out())
+        summary = await asyncio.shield(self._run)
         builtins = msgspec.to_builtins(summary)
-        await self._bus.publish(RunFinished(run_id=summary.run_id, ok=summary.ok, error=summary.error, summary=builtins))
+        await self._bus.publish(
+            RunFinished(run_id=summary.run_id, nonce=message.nonce, ok=summary.ok, error=summary.error, summary=builtins)
+        )
 
-    async def _on_sealed(self, message: Message) -> None:
-        if isinstance(message, SessionSealed) and message.purpose == "train":
-            self._ledger.seal(message)
+    async def _carry_out(self) -> Summary:
+        """The run, from where it stands to its end."""
+        summary = self._summary()
+        try:
+            files = RunFiles(run_folder(self._config), self._config.trainer.max_actor_ckpt_to_keep)
+            history = self._history = await open_history(files, self._config)
+        except (ForgeError, OSError) as e:
+            log.error("the run cannot be begun", exc_info=e)
+            summary.error = " ".join(str(e).split())
+            return summary
+        desk = GroupDesk(self._config, self._bus, self._blobs, history)
+        await self._listen(desk, history)
+        await Run(self._tools(files, summary, desk, history)).execute()
+        return summary
 
-    def _tools(self, files: RunFiles) -> Tools:
+    async def _listen(self, desk: GroupDesk, history: History) -> None:
+        async def on_sealed(message: Message) -> None:
+            if isinstance(message, SessionSealed) and message.purpose == "train":
+                unrecorded = len(message.errored) + len(message.lost)
+                recorded = message.calls - unrecorded
+                await history.note(Sealed(session=message.session_id, recorded=recorded, unrecorded=unrecorded))
+
+        run = self._config.run.id
+        await self._bus.consume("trainer-groups", [GroupCompleted, GroupDiscarded], desk.deliver, run_id=run)
+        await self._bus.consume("trainer-sessions", [SessionSealed], on_sealed, run_id=run)
+
+    def _summary(self) -> Summary:
         config = self._config
-        summary = Summary(
+        return Summary(
             run_id=config.run.id,
             seed=config.run.seed,
             model=config.engine.model,
@@ -106,13 +124,16 @@ class TrainerService:
             mode=config.proxy.mode,
             eval_episodes=config.trainer.eval_episodes,
         )
+
+    def _tools(self, files: RunFiles, summary: Summary, desk: GroupDesk, history: History) -> Tools:
+        config = self._config
         return Tools(
             config=config,
             bus=self._bus,
             sessions=self._sessions,
             engine=Fleet(config.engine.addresses, config.engine.served_name),
-            desk=self._desk,
-            ledger=self._ledger,
+            desk=desk,
+            history=history,
             files=files,
             summary=summary,
             factory=self._factory,

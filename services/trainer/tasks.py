@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import random
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shared.errors import ConfigError, ForgeError
-
-log = logging.getLogger(__name__)
 
 
 def find_tasks(folder: str, setting: str) -> list[Path]:
@@ -41,19 +37,31 @@ class TaskOrder:
         tasks: task folders.
         seed: decides on the order.
         quarantine_after: verifier failures after which a task is left out; 0 never.
+        position: where an earlier one with the same arguments stood.
+        failures: of verifiers, by task folder; looked up whenever a task is handed out.
+
+    Attributes:
+        position: how many places of the order were passed.
     """
 
-    def __init__(self, tasks: Sequence[Path], seed: int, quarantine_after: int = 0) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Path],
+        seed: int,
+        quarantine_after: int = 0,
+        position: int = 0,
+        failures: Mapping[str, int] | None = None,
+    ) -> None:
         self._tasks = tasks
         self._seed = seed
         self._quarantine_after = quarantine_after
-        self._failures: Counter[Path] = Counter()
-        self._position = 0
+        self._failures = {} if failures is None else failures
+        self.position = position
 
     @property
     def quarantined(self) -> dict[str, int]:
         """Names of the tasks that are left out, each with the number of its verifier failures."""
-        return {task.name: self._failures[task] for task in sorted(self._failures) if self._is_quarantined(task)}
+        return {task.name: self._failures[str(task)] for task in self._tasks if self._is_quarantined(task)}
 
     def next(self) -> Path:
         """The task that comes next.
@@ -66,20 +74,13 @@ class TaskOrder:
                 f"the verifiers of all {len(self._tasks)} training tasks failed {self._quarantine_after} times or more: none "
                 f"is left to train on; see their logs (trainer.quarantine_after says when a task is left out)"
             )
-        while self._is_quarantined(task := self._at(self._position)):
-            self._position += 1
-        self._position += 1
+        while self._is_quarantined(task := self._at(self.position)):
+            self.position += 1
+        self.position += 1
         return task
 
-    def note_failures(self, task: Path, count: int) -> None:
-        """The verifier of a task failed so many times."""
-        was_quarantined = self._is_quarantined(task)
-        self._failures[task] += count
-        if self._is_quarantined(task) and not was_quarantined:
-            log.warning("task %s is left out: its verifier failed %d times; see its logs", task.name, self._failures[task])
-
     def _is_quarantined(self, task: Path) -> bool:
-        return 0 < self._quarantine_after <= self._failures[task]
+        return 0 < self._quarantine_after <= self._failures.get(str(task), 0)
 
     def _at(self, position: int) -> Path:
         epoch, offset = divmod(position, len(self._tasks))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.trainer.desk import GroupDesk
 from services.trainer.files import RunFiles, Summary
 from services.trainer.fleet import Fleet
-from services.trainer.ledger import Ledger
+from services.trainer.history import History
 from services.trainer.ports import LearnerFactory
 from services.trainer.thread import LearnerThread
 from shared.bus import Bus
@@ -29,7 +29,7 @@ class Tools:
         sessions: say which engines take calls.
         engine: the engines, which sample.
         desk: starts groups.
-        ledger: keeps the books.
+        history: what happened so far, and its state.
         files: the run folder.
         summary: what is known of the run so far.
         factory: makes learners.
@@ -41,7 +41,7 @@ class Tools:
     sessions: Sessions
     engine: Fleet
     desk: GroupDesk
-    ledger: Ledger
+    history: History
     files: RunFiles
     summary: Summary
     factory: LearnerFactory

@@ -2,105 +2,120 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from services.trainer.advantage import credit
+from services.trainer.meter import Meter
 from services.trainer.metrics import on_policy_gap, step_metrics
 from services.trainer.ports import Learner, Update
 from services.trainer.publish import Publisher
+from services.trainer.records import Begun, Done
+from services.trainer.rollouts import Rollouts
 from services.trainer.samples import Sample
-from services.trainer.step import Gathered, cut, gather
-from services.trainer.tasks import TaskOrder
+from services.trainer.step import Gathered, gathered
 from services.trainer.tools import Tools
 from shared.events import RunStepped
 
 log = logging.getLogger(__name__)
 
-FAILED = "step_failed"
-"""Reason of groups that could have been trained on, had their step not failed."""
-
 
 class Training:
-    """Steps on one learner. `version` is the weight version that is served."""
+    """Steps on one learner."""
 
-    def __init__(self, tools: Tools, learner: Learner, publisher: Publisher, order: TaskOrder) -> None:
+    def __init__(self, tools: Tools, learner: Learner, publisher: Publisher, rollouts: Rollouts) -> None:
         self._tools = tools
+        self._config = tools.config.trainer
+        self._history = tools.history
         self._learner = learner
         self._publisher = publisher
-        self._order = order
-        self.version = 0
+        self._rollouts = rollouts
+        self._meter = Meter(tools.engine, tools.history)
+
+    @property
+    def version(self) -> int:
+        """The weight version that is served."""
+        return self._history.state.version
 
     async def step(self, step: int) -> None:
         """One step, counted from 1: afterwards the engine serves what was learned. Without a usable group nothing is learned.
+
+        A step that an earlier trainer began is begun again with the same groups.
 
         Raises:
             ForgeError: the rollouts, the update or the push failed.
         """
         timings: dict[str, float] = {}
         with _timed(timings, "step"):
+            if self._history.state.begun is None:
+                with _timed(timings, "gen"):
+                    await self._gather(step)
+            made = gathered(self._history.state)
+            queues = self._rollouts.depths()
+            samples = credit(made.groups, self._config.algorithm)
+            with _timed(timings, "update"):
+                update = await self._learn(samples)
             trained = self.version
-            gathered, samples, update = await self._learn(step, timings)
             with _timed(timings, "push"):
                 if update is not None:
-                    await self._publisher.publish(self._learner, self.version + 1)
-                    self.version += 1
-        metrics = step_metrics(step, trained, gathered, samples, update, timings)
-        metrics["tasks_quarantined"] = len(self._order.quarantined)
-        await self._report(step, metrics, skipped=update is None)
+                    await self._push(trained + 1)
+        metrics = step_metrics(step, trained, made, samples, update, timings) | queues
+        metrics["tasks_quarantined"] = len(self._rollouts.order.quarantined)
+        await self._end(step, made, samples, update, metrics)
 
-    async def _learn(self, step: int, timings: dict[str, float]) -> tuple[Gathered, list[Sample], Update | None]:
-        """Rollouts and update. Enters every group in the books, whether it was learned from or not."""
-        config, ledger, gathered = self._tools.config.trainer, self._tools.ledger, Gathered()
-        try:
-            with _timed(timings, "gen"):
-                await self._gather(step, gathered)
-            samples = credit(cut(gathered, ledger, config, self.version), config.algorithm)
-            with _timed(timings, "update"):
-                update = await self._tools.thread.run(self._learner.update, samples) if samples else None
-        except BaseException:
-            for result, _ in gathered.kept:
-                ledger.drop(result.tokens, FAILED)
-            raise
-        for result, _ in gathered.kept:
-            ledger.complete(result.tokens)
-        ledger.trajectories += sum(vote.trained > 0 for votes in gathered.groups for vote in votes)
-        ledger.rows += len(samples)
-        if update is not None and (gap := on_policy_gap(samples, update, self.version)) is not None:
-            ledger.compare(gap)
-        return gathered, samples, update
+    async def publish(self) -> None:
+        """Has the engine serve the learner's weights as they are."""
+        await self._publisher.publish(self._learner, self.version)
+        await self._meter.read()
 
-    async def _gather(self, step: int, gathered: Gathered) -> None:
-        tools, config = self._tools, self._tools.config.trainer
-
-        async def tell(closed: int, started: int) -> None:
-            detail = f"step {step} of {config.steps}: {closed} of {started} groups"
-            await tools.stage("train", detail, step - 1, config.steps)
-
-        await tell(0, config.groups)
-        async with self._counted():
-            await gather(gathered, tools.desk, self._order, tools.ledger, config, step, self.version, tell)
+    async def _gather(self, step: int) -> None:
+        async with self._meter.counted(going_on=self._config.pace.max_staleness > 0):
+            names = await self._rollouts.gather(step)
         await self._publisher.check_served(self.version)
+        await self._history.note(Begun(step=step, groups=names))
 
-    @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
-        """Enters in the books what the engine samples meanwhile, by its own count."""
-        before = await self._tools.engine.generated_tokens()
-        try:
-            yield
-        finally:
-            self._tools.ledger.engine_tokens += await self._tools.engine.generated_tokens() - before
+    async def _learn(self, samples: list[Sample]) -> Update | None:
+        """One update, while rollouts go on as far as they may."""
+        if not samples:
+            return None
+        work = asyncio.ensure_future(self._tools.thread.run(self._learner.update, samples))
+        if self._config.pace.max_staleness:
+            await self._rollouts.go_on(work)
+        return await work
 
-    async def _report(self, step: int, metrics: dict[str, float], skipped: bool) -> None:
-        tools = self._tools
-        tools.summary.steps, tools.summary.version = step, self.version
-        tools.summary.steps_skipped += skipped
-        event = RunStepped(run_id=tools.config.run.id, step=step, version=self.version, metrics=metrics)
-        tools.files.add_metrics(step, event.at, metrics)
-        log.info("step %d: %s", step, metrics)
-        await tools.bus.publish(event)
+    async def _push(self, version: int) -> None:
+        if self._config.pace.cancel_stale:
+            await self._rollouts.cancel_stale(version)
+        await self._publisher.publish(self._learner, version)
+        await self._meter.read()
+
+    async def _end(
+        self, step: int, made: Gathered, samples: list[Sample], update: Update | None, metrics: dict[str, float]
+    ) -> None:
+        """The step is done, which is durable before anybody is told."""
+        done = Done(
+            step=step,
+            version=self.version + (update is not None),
+            trajectories=sum(vote.trained > 0 for votes in made.groups for vote in votes),
+            rows=len(samples),
+            gap=None if update is None else on_policy_gap(samples, update, self.version),
+            at=time.time(),
+            wall_s=self._history.wall_s,
+            metrics=metrics,
+        )
+        await self._history.note(done)
+        await report(self._tools, done)
+
+
+async def report(tools: Tools, done: Done) -> None:
+    """Tells of a step, in `metrics.jsonl` and on the bus. Doing it again changes nothing."""
+    event = RunStepped(run_id=tools.config.run.id, step=done.step, version=done.version, metrics=done.metrics, at=done.at)
+    tools.files.add_metrics(done.step, done.at, done.metrics)
+    log.info("step %d: %s", done.step, done.metrics)
+    await tools.bus.publish(event)
 
 
 @contextmanager

@@ -64,6 +64,7 @@ class VllmEngine:
         self._url = url.rstrip("/")
         self._name = name
         self._http: aiohttp.ClientSession | None = None
+        self.probed = 0
 
     async def wait_healthy(self, timeout_s: float) -> None:
         """Returns when the server answers `/health`."""
@@ -124,6 +125,7 @@ class VllmEngine:
 
     async def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probs, in nats, that the server gives to every token after the first: L token ids give L - 1 values."""
+        self.probed += len(sequences)  # one token is sampled after each
         return [await self._sequence_log_probs(list(ids)) for ids in sequences]
 
     async def generated_tokens(self) -> int:

@@ -12,7 +12,7 @@ class PushConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         calls: what becomes of calls in flight: `drain` waits until they end, `hold` lets them stand still and go on under the
-            new weights, so that a reply may be of two versions; that takes a `trainer.max_staleness` of 1 or more.
+            new weights, so that a reply may be of two versions; that takes a `pace.max_staleness` of 1 or more.
         transport: `file` writes the weights into the run folder, which engines must be able to read; `nccl` sends them from GPU
             to GPU.
         keep: weight files of so many versions are kept.

@@ -10,6 +10,7 @@ from shared.config.actor import ActorConfig
 from shared.config.algorithm import AlgorithmConfig
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
 from shared.config.optim import OptimConfig
+from shared.config.pace import PaceConfig
 from shared.config.push import PushConfig
 from shared.config.warm_start import WarmStartConfig
 
@@ -53,12 +54,13 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         algorithm: rewards to advantages and weights.
         actor: the policy's loss and its steps.
         optim: the optimizer and its schedule.
-        max_staleness: weight versions by which the oldest call of a group may lag behind the one that is trained.
         quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
         max_tokens: tokens of one reply in rollouts.
         oversample: groups started a step at most, as a multiple of `groups`, when groups are dropped.
         threads: of torch.
+        pace: how far rollouts may run ahead.
         save_freq: steps between checkpoints; 0 saves the last only.
+        max_actor_ckpt_to_keep: newest checkpoints that are kept; 0 keeps all.
         eval_episodes: held-out episodes before and after; 0 skips evaluation.
         step_timeout_s: a step whose groups are not there by then ends the run with an error.
         probe_gap: largest log-prob difference (nats) that the probe after a push may show.
@@ -73,12 +75,13 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     algorithm: AlgorithmConfig = AlgorithmConfig()
     actor: ActorConfig = ActorConfig()
     optim: OptimConfig = OptimConfig()
-    max_staleness: Whole = 0
     quarantine_after: Whole = 3
     max_tokens: Count = 512
     oversample: Annotated[float, Meta(ge=1)] = 1.5
     threads: Count = 1
+    pace: PaceConfig = PaceConfig()
     save_freq: Whole = 5
+    max_actor_ckpt_to_keep: Whole = 3
     eval_episodes: Whole = 64
     step_timeout_s: Positive = 600.0
     probe_gap: Positive = 1e-3

@@ -8,9 +8,17 @@ from msgspec import Meta
 
 from shared.events.base import Message, Size
 
+Nonce = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,40}\Z")]
+
 
 class RunStart(Message, frozen=True, kw_only=True, tag="run.start"):
-    """Asks the trainer to carry the configured run to its end."""
+    """Asks the trainer to carry the configured run to its end, from where it stands.
+
+    Attributes:
+        nonce: tells this request from earlier ones; empty for the first.
+    """
+
+    nonce: Nonce = ""
 
     @property
     def key(self) -> str:
@@ -18,7 +26,7 @@ class RunStart(Message, frozen=True, kw_only=True, tag="run.start"):
 
     @property
     def event_id(self) -> str:
-        return f"run-start-{self.run_id}"
+        return "-".join(filter(None, ["run-start", self.run_id, self.nonce]))
 
 
 class RunStaged(Message, frozen=True, kw_only=True, tag="run.staged"):
@@ -95,11 +103,13 @@ class RunFinished(Message, frozen=True, kw_only=True, tag="run.finished"):
     """The run ended.
 
     Attributes:
+        nonce: of the request that it answers.
         ok: it reached its end.
         error: one line for a person when it did not.
         summary: the content of `summary.json` as far as known.
     """
 
+    nonce: Nonce = ""
     ok: bool
     error: str = ""
     summary: dict[str, Any] = {}
@@ -110,4 +120,4 @@ class RunFinished(Message, frozen=True, kw_only=True, tag="run.finished"):
 
     @property
     def event_id(self) -> str:
-        return f"run-finished-{self.run_id}"
+        return "-".join(filter(None, ["run-finished", self.run_id, self.nonce]))

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from services.dev.servers import free_port
-from shared.config import EngineConfig, PushConfig, TrainerConfig
+from shared.config import EngineConfig, PaceConfig, PushConfig, TrainerConfig
 from shared.events import WeightsLoaded, WeightsPublished
 from tests.engine.script import Rule, Script
 from tests.engine.scripted import ScriptedEngine
@@ -156,7 +156,7 @@ async def test_tokens_are_counted_by_any_engine(two: World, scripted_engine: Scr
 async def test_a_reply_that_an_engine_held_through_a_push_is_of_two_versions(
     scripted_engine: ScriptedEngine, calls: str, end: int
 ) -> None:
-    push = TrainerConfig(push=PushConfig(calls=calls), max_staleness=1)  # type: ignore[arg-type]
+    push = TrainerConfig(push=PushConfig(calls=calls), pace=PaceConfig(max_staleness=1))  # type: ignore[arg-type]
     scripted_engine.script = Script(rules=[Rule(text="word word word", token_delay_s=0.03)])
     async with living_world(scripted_engine, trainer=push) as world:
         await world.reopen(3)

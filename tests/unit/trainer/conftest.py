@@ -26,7 +26,7 @@ def _leave(learner: StubLearner) -> None: ...
 
 @pytest.fixture
 async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIterator[MakeWorld]:
-    worlds: list[World] = []
+    worlds: list[World] = []  # of one folder and one engine: a second one takes up the run of the first
 
     async def make(plan: Plan = by_number, prepare: Callable[[StubLearner], None] = _leave, **trainer: Any) -> World:
         settings = {"steps": 2, "groups": 3, "n": 4, "save_freq": 1, "eval_episodes": 5, "step_timeout_s": 20.0, **trainer}
@@ -38,7 +38,7 @@ async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIt
             "trainer": settings,
         }
         config = msgspec.convert(tree, Config)
-        (tmp_path / "runs" / "run-1").mkdir(parents=True)
+        (tmp_path / "runs" / "run-1").mkdir(parents=True, exist_ok=True)
         bus, store = MemoryBus(), fakeredis.FakeAsyncRedis()
         learners: list[StubLearner] = []
         seen: list[Message] = []

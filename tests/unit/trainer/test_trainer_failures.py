@@ -86,13 +86,14 @@ async def test_a_bug_becomes_one_line(make_world: MakeWorld) -> None:
     assert world.summary["tokens_unaccounted"] == 0
 
 
-async def test_a_run_is_not_begun_again_after_its_trainer_died(make_world: MakeWorld) -> None:
+async def test_a_run_is_not_begun_again_without_its_journal(make_world: MakeWorld) -> None:
     world = await make_world()
     (world.folder / "summary.json").write_text(json.dumps({"run_id": "run-1", "steps": 4}))
     end = await world.run()
-    assert (end.ok, end.summary["steps"]) == (False, 4)
-    assert "its trainer died" in end.error
+    assert not end.ok
+    assert "journal: not there, though the run was begun before" in end.error
     assert world.learners == []
+    assert world.summary == {"run_id": "run-1", "steps": 4}
 
 
 async def test_a_stopped_trainer_says_so(make_world: MakeWorld) -> None:

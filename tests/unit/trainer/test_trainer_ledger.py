@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.trainer.ledger import Ledger
-from shared.events import SessionSealed, TokenCounts
+from shared.events import TokenCounts
 
 sizes = st.integers(0, 50)
 
@@ -18,10 +18,6 @@ def counts(draw: st.DrawFn) -> TokenCounts:
     return TokenCounts(sampled=trained + masked + dropped, trained=trained, masked=masked, dropped=dropped, reasons=reasons)
 
 
-def sealed(session: str, calls: int, lost: list[int]) -> SessionSealed:
-    return SessionSealed(run_id="r", rollout_id="x", group_id="g", session_id=session, calls=calls, lost=lost)
-
-
 @given(st.lists(st.tuples(counts(), st.sampled_from(["", "stale", "no_variance"]))), st.integers(-5, 5), st.booleans())
 def test_the_books_balance(groups: list[tuple[TokenCounts, str]], off: int, lossy: bool) -> None:
     ledger = Ledger()
@@ -31,12 +27,20 @@ def test_the_books_balance(groups: list[tuple[TokenCounts, str]], off: int, loss
         else:
             ledger.complete(tokens)
     ledger.engine_tokens = sum(t.sampled for t, _ in groups) + off
-    ledger.seal(sealed("s", 2, [2] if lossy else []))
+    ledger.seal("s", 1, int(lossy))
     balance = ledger.balance()
     assert balance.sampled == balance.trained + balance.masked + balance.dropped + balance.unaccounted
     assert balance.trained == sum(t.trained for t, reason in groups if not reason)
     assert sum(balance.reasons.values()) == balance.masked + balance.dropped
     assert balance.unaccounted == (min(off, 0) if lossy else off)
+
+
+def test_an_engine_that_was_started_anew_counts_too_few_and_the_records_count_instead() -> None:
+    ledger = Ledger(engine_tokens=3, engine_lost=True)
+    ledger.complete(TokenCounts(sampled=8, trained=8))
+    assert (ledger.balance().sampled, ledger.balance().unaccounted) == (8, 0)
+    ledger.engine_tokens = 10
+    assert (ledger.balance().sampled, ledger.balance().unaccounted) == (10, 2)
 
 
 def test_groups_are_counted_by_what_became_of_them() -> None:
@@ -50,8 +54,8 @@ def test_groups_are_counted_by_what_became_of_them() -> None:
 
 def test_a_session_counts_once_however_often_it_is_told() -> None:
     ledger = Ledger()
-    for message in (sealed("a", 3, []), sealed("a", 3, []), sealed("b", 4, [1, 4])):
-        ledger.seal(message)
+    for session, recorded, unrecorded in (("a", 3, 0), ("a", 3, 0), ("b", 2, 2)):
+        ledger.seal(session, recorded, unrecorded)
     assert ledger.calls_recorded == 5
 
 

@@ -80,7 +80,7 @@ async def make_engines(tmp_path: Path) -> AsyncIterator[MakeEngines]:
         fleet, files = Fleet(config.engine.addresses, "policy"), RunFiles(tmp_path / "run-1")
         tools = Tools(
             config=config, bus=bus, sessions=sessions, engine=fleet, files=files, thread=LearnerThread(),
-            desk=cast(Any, None), ledger=cast(Any, None), summary=cast(Any, None), factory=cast(Any, None),
+            desk=cast(Any, None), history=cast(Any, None), summary=cast(Any, None), factory=cast(Any, None),
         )  # fmt: skip
         await sessions.heartbeat("p")
         learner = StubLearner(tmp_path, LearnerSettings())
@@ -217,7 +217,7 @@ async def test_only_the_engine_with_open_calls_is_waited_for(make_engines: MakeE
 
 
 async def test_held_calls_are_not_waited_for_and_end_under_the_new_version(make_engines: MakeEngines) -> None:
-    world = await make_engines(1, push={"calls": "hold"}, max_staleness=1)
+    world = await make_engines(1, push={"calls": "hold"}, pace={"max_staleness": 1})
     await world.publisher.publish(world.learner, 0)
     await world.sessions.create("s", "secret", b"")
     call = await world.sessions.begin("secret", "p")

@@ -129,16 +129,18 @@ async def test_groups_of_another_version_are_dropped(make_world: MakeWorld) -> N
 
 
 async def test_groups_within_the_bound_are_trained_but_say_nothing_about_the_gap(make_world: MakeWorld) -> None:
-    world = await make_world(steps=2, eval_episodes=0, max_staleness=1)
+    world = await make_world(steps=2, eval_episodes=0, pace={"max_staleness": 2})
     world.rollouts.lag = 1
     end = await world.run()
     assert end.ok
     assert (world.summary["groups_completed"], world.summary["max_logprob_gap"]) == (6, None)
-    assert [s.metrics["staleness/max"] for s in world.of(RunStepped)] == [1, 1]
+    first, second = (s.metrics["staleness/max"] for s in world.of(RunStepped))
+    assert first == 1
+    assert second in (1, 2)  # its groups were started before the first update, and closed before or after it
 
 
 async def test_groups_of_weights_that_were_never_trained_are_refused(make_world: MakeWorld) -> None:
-    world = await make_world(steps=1, eval_episodes=0, max_staleness=9)
+    world = await make_world(steps=1, eval_episodes=0, pace={"max_staleness": 9})
     world.rollouts.lag = -1
     await world.run()
     assert world.summary["discard_reasons"] == {"FidelityError": 5}

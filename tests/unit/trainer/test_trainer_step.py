@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.desk import GroupPlan, GroupResult
-from services.trainer.ledger import Ledger
 from services.trainer.metrics import on_policy_gap, step_metrics
 from services.trainer.ports import Update
-from services.trainer.samples import Sample, read_vote
-from services.trainer.step import Gathered, cut, staleness
-from shared.config import TrainerConfig
+from services.trainer.records import Closed, Planned
+from services.trainer.samples import Sample
+from services.trainer.state import Batch, Group, Left, RunState
+from services.trainer.step import gathered, refusal, staleness
 from shared.errors import FidelityError
-from shared.events import TokenCounts
+from shared.events import TokenCounts, Trajectory
 from tests.unit.trainer.twins import trajectory
 
 versions = st.lists(st.integers(0, 9), min_size=1, max_size=5)
 
 
-def group(name: str, *seen: int, trained: int = 8) -> GroupResult:
+def group(name: str, *seen: int, trained: int = 8, refused: str = "", doomed: str = "") -> Group:
     """A closed group, a rollout for each weight version that was seen."""
     tokens = TokenCounts(sampled=trained + 5, trained=trained, masked=3, dropped=2, reasons={"aux": 3, "EngineError": 2})
-    plan = GroupPlan(name, Path("/t"), len(seen), "train", name)
-    return GroupResult(plan, [trajectory(f"r{i}", float(i), v) for i, v in enumerate(seen)], tokens, {"finished": len(seen)})
+    plan = Planned(name=name, task="/t", size=len(seen), purpose="train", seed=name)
+    trajectories = [trajectory(f"r{i}", float(i), v) for i, v in enumerate(seen)]
+    closed = Closed(name=name, trajectories=trajectories, tokens=tokens, outcomes={"finished": len(seen)}, refused=refused)
+    return Group(plan=plan, closed=closed, doomed=doomed)
 
 
-def kept(*results: GroupResult) -> Gathered:
-    return Gathered(kept=[(r, [read_vote(t) for t in r.trajectories]) for r in results], started=len(results))
+def seen_by(*versions: int) -> list[Trajectory]:
+    return [trajectory(f"r{i}", float(i), v) for i, v in enumerate(versions)]
 
 
 @given(versions, st.integers(0, 5))
 def test_a_group_is_as_stale_as_its_oldest_call(seen: list[int], later: int) -> None:
-    assert staleness(group("g", *seen).trajectories, max(seen) + later) == max(seen) + later - min(seen)
+    assert staleness(seen_by(*seen), max(seen) + later) == max(seen) + later - min(seen)
 
 
 @given(versions, st.integers(1, 5))
 def test_calls_of_weights_that_were_never_trained_are_an_error(seen: list[int], earlier: int) -> None:
     with pytest.raises(FidelityError, match=f"weight version {max(seen)}, but {max(seen) - earlier} is the newest"):
-        staleness(group("g", *seen).trajectories, max(seen) - earlier)
+        staleness(seen_by(*seen), max(seen) - earlier)
 
 
 def test_a_rollout_without_calls_is_of_no_version() -> None:
@@ -50,32 +49,38 @@ def test_a_rollout_without_calls_is_of_no_version() -> None:
     assert staleness([silent, trajectory("r", 1.0, 7)], 7) == staleness([silent], 7) == 0
 
 
-@given(st.lists(versions, min_size=1, max_size=4), st.integers(0, 4))
-def test_a_batch_leaves_out_whole_groups_that_are_too_old_by_now(seen: list[list[int]], bound: int) -> None:
-    gathered, ledger = kept(*(group(f"g{i}", *vs) for i, vs in enumerate(seen))), Ledger()
-    votes = cut(gathered, ledger, TrainerConfig(max_staleness=bound), 9)
-    fresh = [vs for vs in seen if 9 - min(vs) <= bound]
-    assert [[v.samples[0].version for v in vs] for vs in votes] == fresh
-    assert [reason for _, reason in gathered.dropped] == ["stale"] * (len(seen) - len(fresh))
-    assert ledger.reasons["stale"] == 8 * (len(seen) - len(fresh))
+@given(versions, st.integers(0, 4))
+def test_a_group_is_refused_as_a_whole_once_it_is_too_old(seen: list[int], bound: int) -> None:
+    assert refusal(group("g", *seen), 9, bound) == ("stale" if 9 - min(seen) > bound else "")
+
+
+def test_a_group_says_why_it_cannot_be_trained_on() -> None:
+    assert refusal(group("g", 3, refused="no_variance"), 3, 0) == "no_variance"
+    assert refusal(group("g", 3, doomed="stale"), 3, 0) == "stale"
+    assert refusal(group("g", 4), 3, 0) == "FidelityError"
+    cut_off = group("g", 3, refused="too_few")
+    assert cut_off.closed is not None
+    cut_off.closed.outcomes["Cancelled"] = 1
+    assert refusal(cut_off, 3, 0) == "interrupted"
 
 
 def test_metrics_tell_of_every_reason() -> None:
-    gathered = kept(group("a", 2, 2), group("b", 2, 1), group("c", 0, 2))
-    config = TrainerConfig(max_staleness=1)
-    samples = [s for votes in cut(gathered, Ledger(), config, 2) for v in votes for s in v.samples]
-    gathered.dropped.append((group("d", trained=0), "no_variance"))
-    metrics = step_metrics(1, 2, gathered, samples, Update({}, [0.0, 1e-6, 2e-6, 0.5]), {})
+    left = [Left(group=group("c", 0, 2), reason="stale"), Left(group=group("d", trained=0), reason="no_variance")]
+    groups = {"a": group("a", 2, 2), "b": group("b", 2, 1)}
+    made = gathered(RunState(groups=groups, begun=Batch(groups=["a", "b"], started=4, left=left)))
+    samples = [s for votes in made.groups for v in votes for s in v.samples]
+    metrics = step_metrics(1, 2, made, samples, Update({}, [0.0, 1e-6, 2e-6, 0.5]), {})
     assert {name: metrics[f"groups_discarded/{name}"] for name in ("stale", "no_variance")} == {"stale": 1, "no_variance": 1}
     reasons = {"aux": 12, "EngineError": 8, "stale": 8}
     assert {name.partition("/")[2]: n for name, n in metrics.items() if name.startswith("tokens_untrained/")} == reasons
     assert (metrics["tokens_trained"], metrics["tokens_masked"], metrics["tokens_dropped"]) == (16, 12, 16)
     assert (metrics["staleness/max"], metrics["staleness/mean"], metrics["logprob_gap/max"]) == (1, 0.25, 2e-6)
+    assert (metrics["groups_started"], metrics["groups_completed"]) == (4, 2)
 
 
 def test_old_weights_say_nothing_about_the_gap() -> None:
     samples = [Sample([1, 2], 1, [1], [-1.0], version=v) for v in (3, 4, 4)]
     assert on_policy_gap(samples, Update({}, [0.5, 1e-6, 3e-6]), 4) == 3e-6
     assert on_policy_gap(samples[:1], Update({}, [0.5]), 4) is None
-    gathered = kept(group("a", 3))
-    assert "logprob_gap/max" not in step_metrics(1, 4, gathered, samples[:1], Update({}, [0.5]), {})
+    made = gathered(RunState(groups={"a": group("a", 3)}, begun=Batch(groups=["a"])))
+    assert "logprob_gap/max" not in step_metrics(1, 4, made, samples[:1], Update({}, [0.5]), {})

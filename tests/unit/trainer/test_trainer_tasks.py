@@ -31,10 +31,8 @@ def test_the_order_depends_on_seed_and_epoch() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(paths), st.integers(0, 2)), max_size=12), st.integers(1, 4))
 def test_a_task_is_left_out_once_its_verifier_has_failed_so_often(failures: list[tuple[Path, int]], limit: int) -> None:
-    order, plain = TaskOrder(paths, 0, limit), TaskOrder(paths, 0)
-    for task, count in failures:
-        order.note_failures(task, count)
     sums = {task: sum(n for t, n in failures if t == task) for task in paths}
+    order, plain = TaskOrder(paths, 0, limit, failures={str(t): n for t, n in sums.items()}), TaskOrder(paths, 0)
     out = {task for task, n in sums.items() if n >= limit}
     assert order.quarantined == {task.name: sums[task] for task in out}
     if out == set(paths):
@@ -43,17 +41,23 @@ def test_a_task_is_left_out_once_its_verifier_has_failed_so_often(failures: list
     assert [order.next() for _ in left] == left
 
 
+@given(st.integers(0, 30))
+def test_an_order_goes_on_from_a_position(count: int) -> None:
+    order = TaskOrder(paths, 0)
+    for _ in range(count):
+        order.next()
+    other = TaskOrder(paths, 0, position=order.position)
+    assert [other.next() for _ in range(9)] == [order.next() for _ in range(9)]
+
+
 def test_a_run_has_no_task_left_when_all_verifiers_fail() -> None:
-    order = TaskOrder(paths, 0, 1)
-    for task in paths:
-        order.note_failures(task, 1)
+    order = TaskOrder(paths, 0, 1, failures={str(task): 1 for task in paths})
     with pytest.raises(ForgeError, match="the verifiers of all 7 training tasks failed 1 times or more"):
         order.next()
 
 
 def test_tasks_stay_in_when_nobody_asks_for_quarantine() -> None:
-    order = TaskOrder(paths, 0, quarantine_after=0)
-    order.note_failures(paths[0], 100)
+    order = TaskOrder(paths, 0, quarantine_after=0, failures={str(paths[0]): 100})
     assert order.quarantined == {}
     assert sorted(order.next() for _ in paths) == paths
 

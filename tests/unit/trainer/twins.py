@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -42,7 +43,7 @@ PROMPT, REPLY = [5, 6, 7], [8, 9, 10, 11]
 
 def make_model(folder: Path) -> Path:
     """A model folder with nothing in it but what is read before a model is loaded."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps({"vocab_size": 256}))
     return folder
 
@@ -50,7 +51,7 @@ def make_model(folder: Path) -> Path:
 def make_tasks(folder: Path, count: int) -> Path:
     """A set of task folders, as far as the trainer looks into them."""
     for i in range(count):
-        (folder / f"t{i:02}").mkdir(parents=True)
+        (folder / f"t{i:02}").mkdir(parents=True, exist_ok=True)
         (folder / f"t{i:02}" / "task.toml").touch()
     return folder
 
@@ -60,6 +61,7 @@ class StubLearner:
 
     Attributes:
         samples: of every update.
+        taught: what every update was made of, those before a checkpoint that was loaded included.
         sft: learning rate of every supervised step.
         gap: added to its log-probs.
         broken: updates fail.
@@ -69,6 +71,7 @@ class StubLearner:
         self.model = model
         self.settings = settings
         self.samples: list[list[Sample]] = []
+        self.taught: list[str] = []
         self.sft: list[float] = []
         self.gap = 0.0
         self.broken = False
@@ -84,6 +87,7 @@ class StubLearner:
         if self.broken:
             raise KeyError("no\nsuch thing")
         self.samples.append(list(samples))
+        self.taught.append(hashlib.sha256(repr(samples).encode()).hexdigest())
         return Update({"actor/grad_norm": 0.5, "actor/pg_loss": 0.1}, [2e-6] * len(samples))
 
     def export(self, file: Path) -> None:
@@ -93,15 +97,15 @@ class StubLearner:
         return {}
 
     def save_model(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"vocab_size": 256}))
 
     def save_checkpoint(self, folder: Path, step: int) -> None:
         folder.mkdir(parents=True)
-        (folder / "step").write_text(str(step))
+        (folder / "taught").write_text(json.dumps(self.taught))
 
     def load_checkpoint(self, folder: Path) -> None:
-        assert (folder / "step").exists()
+        self.taught = json.loads((folder / "taught").read_text())
 
 
 Plan = Callable[[RolloutStart], float | str]
@@ -117,6 +121,7 @@ class Rollouts:
         lag: how many versions behind the calls say they are.
         lost: the last call of every session has no record, though the engine sampled for it.
         silent: groups never close.
+        stuck: groups whose id ends so never close.
         restarts: the engine loses its weights during every group.
         blob_gone: groups travel by a reference that leads nowhere.
         starts: rollouts that were asked for, in order.
@@ -130,6 +135,7 @@ class Rollouts:
     lag: int = 0
     lost: bool = False
     silent: bool = False
+    stuck: str = "nobody"
     restarts: bool = False
     blob_gone: bool = False
     starts: list[RolloutStart] = field(default_factory=list)
@@ -150,7 +156,7 @@ class Rollouts:
         await self._seal(message)
         if self.restarts:
             self.engine.weights.version = "default"
-        if len(group) == message.group_size and not self.silent:
+        if len(group) == message.group_size and not self.silent and not message.group_id.endswith(self.stuck):
             await self.bus.publish(await self._close(group))
 
     async def _seal(self, start: RolloutStart) -> None:
