@@ -42,6 +42,26 @@ def run(config: ConfigFile, sets: Sets = None) -> None:
 
 
 @app.command()
+def resume(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id: the name of its folder.")],
+    sets: Sets = None,
+    root: Root = Path("runs"),
+) -> None:
+    """Go on with a training run that was stopped, killed or failed: from where it stands, with the settings it had.
+
+    No group is trained on twice or left out. More steps train on; settings of the loss and the optimizer stay what they were.
+
+    Example: openforge resume 20261130-091500-4f2a --set trainer.steps=50
+    """
+    from services.dev.resume import read_settings
+    from services.dev.run import train
+
+    with failing():
+        config = read_settings(root, run_id, sets or [])
+    finish(train(config))
+
+
+@app.command()
 def dev(config: ConfigFile, sets: Sets = None) -> None:
     """Keep the whole stack up until Ctrl-C: servers, engine, one process per service, restarted when they die.
 

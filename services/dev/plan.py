@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from services.app import SERVICES, ready_file
 from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
+from services.dev.settings_file import write_settings
 from services.trainer.vllm_command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
@@ -62,10 +63,11 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     folder = Path(config.run.root).resolve() / run_id
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     env = _secrets(config)
+    config = replace(config, run=replace(config.run, id=run_id, root=str(folder.parent)))
+    write_settings(config, folder)
     config, servers = _servers(config, folder, env)
     config = replace(
         config,
-        run=replace(config.run, id=run_id, root=str(folder.parent)),
         proxy=replace(
             config.proxy,
             port=config.proxy.port or free_port(),
@@ -149,11 +151,10 @@ def _engine(config: Config, folder: Path, served: str, number: int, port: int) -
 def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str]) -> ProcessSpec:
     argv = [sys.executable, "-m", "services.cli", "serve", name, "--config", str(file)]
     log = file.parent / "logs" / f"{name}.log"
-    # A trainer that died has lost its optimizer's state: starting it again would train another run under the same name.
     ready = _exists(ready_file(config, name))
     longer = {"orchestrator": _ORCHESTRATOR_GRACE_S, "collector": config.bus.ack_wait_s + _COLLECTOR_GRACE_S}
     grace_s = longer.get(name, GRACE_S)
-    return ProcessSpec(name, argv, log, env=env, restart=name != "trainer", ready=ready, grace_s=grace_s)
+    return ProcessSpec(name, argv, log, env=env, ready=ready, grace_s=grace_s)
 
 
 def _port_open(host: str, port: int) -> Callable[[], Awaitable[bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from services.dev.plan import Plan, make_plan
 from services.dev.preflight import check_run, check_stack
+from services.dev.resume import go_on_with
 from services.dev.signals import until_signal
 from services.dev.stack import Stack
 from services.dev.view import View
@@ -29,7 +31,7 @@ async def train(config: Config) -> int:
     check_run(config)
     plan = make_plan(config)
     view = View(plan.config.run.id, str(plan.folder))
-    return await until_signal(_train(plan, view), lambda: say_interrupted(view, plan))
+    return await until_signal(_train(plan, view), lambda: _say_how_to_go_on(view, plan))
 
 
 async def develop(config: Config) -> int:
@@ -66,11 +68,18 @@ def say_interrupted(view: View, plan: Plan) -> None:
     view.console.print(f"ended by a signal; every process was stopped. What there is so far: {plan.folder}", highlight=False)
 
 
+def _say_how_to_go_on(view: View, plan: Plan) -> None:
+    say_interrupted(view, plan)
+    view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
+
+
 async def _train(plan: Plan, view: View) -> int:
     with view.show():
         async with Stack(plan, view) as stack:
             finished = await unless_stack_fails(_trained(stack), stack)
     _print_summary(Console(), finished, str(plan.folder))
+    if not finished.ok:
+        view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
     return 0 if finished.ok else 1
 
 
@@ -83,13 +92,14 @@ async def _develop(plan: Plan, view: View) -> int:
 
 async def _trained(stack: Stack) -> RunFinished:
     finished: asyncio.Future[RunFinished] = asyncio.get_running_loop().create_future()
+    nonce = secrets.token_hex(4)  # the run may have ended before, and been told to go on
 
     async def on_finished(message: Message) -> None:
-        if isinstance(message, RunFinished) and not finished.done():
+        if isinstance(message, RunFinished) and message.nonce == nonce and not finished.done():
             finished.set_result(message)
 
     await stack.bus.consume("supervisor", [RunFinished], on_finished, run_id=stack.config.run.id)
-    await stack.bus.publish(RunStart(run_id=stack.config.run.id))
+    await stack.bus.publish(RunStart(run_id=stack.config.run.id, nonce=nonce))
     return await finished
 
 

@@ -122,7 +122,7 @@ class Schedule:
         self.started = self.dropped = 0
         self.trained.append([self.version - born for born in self.training.values()])
         for _ in range(self.chance.randrange(4)):
-            if self.config.pace.max_staleness:
+            if self.config.pace.max_staleness and self.training:
                 self.refill()
             if self.open:
                 self.close_one()

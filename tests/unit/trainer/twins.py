@@ -122,6 +122,7 @@ class Rollouts:
         lost: the last call of every session has no record, though the engine sampled for it.
         silent: groups never close.
         stuck: groups whose id ends so never close.
+        rows: makes the rows of a rollout; none for one of one call.
         restarts: the engine loses its weights during every group.
         blob_gone: groups travel by a reference that leads nowhere.
         starts: rollouts that were asked for, in order.
@@ -136,14 +137,15 @@ class Rollouts:
     lost: bool = False
     silent: bool = False
     stuck: str = "nobody"
+    rows: Callable[[RolloutStart], Sequence[Row]] = lambda start: ()
     restarts: bool = False
     blob_gone: bool = False
     starts: list[RolloutStart] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     _groups: dict[str, list[RolloutStart]] = field(default_factory=dict)
 
-    async def listen(self) -> None:
-        await self.bus.consume("orchestrator", [RolloutStart, RolloutCancel], self._on_message)
+    async def listen(self, run_id: str = "*") -> None:
+        await self.bus.consume("orchestrator", [RolloutStart, RolloutCancel], self._on_message, run_id=run_id)
 
     async def _on_message(self, message: Message) -> None:
         if isinstance(message, RolloutCancel):
@@ -184,7 +186,7 @@ class Rollouts:
         trained = len(REPLY) * len(rewards)
         lost = {"too_few": sampled - trained} if sampled > trained else {}
         tokens = TokenCounts(sampled=sampled, trained=trained, dropped=sampled - trained, reasons=lost)
-        trajectories = [trajectory(start.rollout_id, reward, version) for start, reward in rewards]
+        trajectories = [trajectory(start.rollout_id, reward, version, self.rows(start)) for start, reward in rewards]
         if self.blob_gone:
             return GroupCompleted(tokens=tokens, ref=BlobRef(key="gone", size=1, sha256="00"), **common)
         return GroupCompleted(tokens=tokens, trajectories=trajectories, **common)
