@@ -28,7 +28,7 @@ from tests.chaos.dying_trainer import PHASES
 from tests.e2e.stacks import REPO
 from tests.embedded import Address
 from tests.engine.scripted import ScriptedEngine
-from tests.engine.tiny_model import make_model
+from tests.engine.tied_model import make_tied_model
 from tests.unit.trainer.twins import PROMPT, Rollouts, by_number, make_tasks, row
 from tests.waiting import until
 
@@ -75,7 +75,7 @@ async def site(
     scripted_engine: ScriptedEngine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Site:
-    make_model(tmp_path / "model")
+    make_tied_model(tmp_path / "model")
     make_tasks(tmp_path / "tasks", 4)
     monkeypatch.setenv("OPENFORGE_BUS_TOKEN", nats_server.secret)
     monkeypatch.setenv("OPENFORGE_STORE_PASSWORD", store_server.secret)

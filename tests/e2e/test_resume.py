@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.stacks import openforge, start, write_config
 from tests.e2e.test_stack_rollouts import write_task
 from tests.engine.script import Rule, Script
-from tests.engine.tiny_model import make_model
+from tests.engine.tied_model import make_tied_model
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 SETTINGS = """
@@ -29,7 +29,7 @@ probe_gap = 1e6
 
 
 async def test_a_run_goes_on_after_ctrl_c_and_trains_further_when_asked(tmp_path: Path) -> None:
-    make_model(tmp_path / "model")
+    make_tied_model(tmp_path / "model")
     write_task(tmp_path, "write", "cat seed.txt > out.txt", "seed")
     config = write_config(tmp_path, SETTINGS, Script(rules=[Rule(text="answer {number}")]))
     sets = ["run.id=run-1", f"tasks.train={tmp_path}", f"engine.model={tmp_path}/model"]
