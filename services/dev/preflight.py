@@ -9,6 +9,7 @@ from pathlib import Path
 
 from services.trainer.run import learner_settings
 from services.trainer.sft_rows import rows_file
+from services.trainer.trackers import check_trackers
 from shared.config import Config
 from shared.errors import ConfigError, TaskError
 from shared.task import list_tasks, load_task
@@ -132,6 +133,7 @@ def check_run(config: Config) -> None:
     check_capacity(config)
     check_tasks(config)
     check_warm_start(config)
+    check_trackers(config)
 
 
 def check_stack(config: Config) -> None:

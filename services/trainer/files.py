@@ -8,6 +8,7 @@ import msgspec
 
 from services.trainer.checkpoints import Checkpoints
 from services.trainer.ledger import Ledger
+from services.trainer.metrics_file import METRICS, MetricsFile
 from services.trainer.state import RunState
 
 
@@ -29,6 +30,7 @@ class Summary(msgspec.Struct, kw_only=True):
         heldout_after: after it.
         unscored_before: held-out episodes that the infrastructure lost, before training.
         unscored_after: after it.
+        evaluations: success on held-out tasks by label, in the order of measurement (`before`, `step-10`, ..., `after`).
         steps: training steps that ended.
         steps_skipped: of them, those without a group to train on.
         version: weight version that was served last.
@@ -64,6 +66,7 @@ class Summary(msgspec.Struct, kw_only=True):
     heldout_after: float | None = None
     unscored_before: int = 0
     unscored_after: int = 0
+    evaluations: dict[str, float] = {}
     steps: int = 0
     steps_skipped: int = 0
     version: int = 0
@@ -96,6 +99,7 @@ class Summary(msgspec.Struct, kw_only=True):
         self.tokens_masked, self.tokens_dropped = balance.masked, balance.dropped
         self.tokens_unaccounted, self.max_logprob_gap = balance.unaccounted, ledger.max_logprob_gap
         self.tasks_quarantined = dict(ledger.quarantined)
+        self.evaluations = {label: e.success for label, e in state.evaluated.items()}
         if before := state.evaluated.get("before"):
             self.heldout_before, self.unscored_before = before.success, before.unscored
         if after := state.evaluated.get("after"):
@@ -117,14 +121,7 @@ class RunFiles:
         (folder / "checkpoints").mkdir(exist_ok=True)
         self.journal = folder / "journal"
         self.checkpoints = Checkpoints(folder / "checkpoints", keep)
-        self._reported = _repair_lines(folder / "metrics.jsonl")
-
-    def add_metrics(self, step: int, at: float, metrics: dict[str, float]) -> None:
-        """Appends a line to `metrics.jsonl`, unless the step has one."""
-        if step > self._reported:
-            with (self._folder / "metrics.jsonl").open("ab") as f:
-                f.write(msgspec.json.encode({"step": step, "at": at, **metrics}) + b"\n")
-            self._reported = step
+        self.metrics = MetricsFile(folder / METRICS)
 
     def has_summary(self) -> bool:
         """Whether a trainer wrote of this run before."""
@@ -136,19 +133,3 @@ class RunFiles:
         part = file.with_suffix(".part")
         part.write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
         part.replace(file)
-
-
-def _repair_lines(file: Path) -> int:
-    """Cuts off a line that was not written to its end. Returns the last step that has one; 0 where none has."""
-    if not file.exists():
-        return 0
-    data = file.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        file.write_bytes(whole)
-    lines = whole.splitlines()
-    return msgspec.json.decode(lines[-1], type=_Line).step if lines else 0
-
-
-class _Line(msgspec.Struct):
-    step: int

@@ -33,8 +33,11 @@ def step_metrics(
         metrics |= _spread("response_length", (len(s.mask) for s in samples))
         metrics |= _spread("prompt_length", (s.prompt_len for s in samples))
     metrics |= {"trajectories": len(rewards), "rows": len(samples), "tokens_trained": sum(s.trained for s in samples)}
+    trained = sum(vote.trained > 0 for group in gathered.groups for vote in group)
+    metrics |= {"rows_per_rollout": len(samples) / trained} if trained else {}
     metrics |= {"groups_started": gathered.started, "groups_completed": len(gathered.kept)}
-    metrics |= _groups_and_tokens(gathered)
+    metrics |= _groups_and_tokens(gathered) | _outcomes(gathered)
+    metrics |= _pace(sum(len(s.ids) for s in samples), timings.get("step", 0.0))
     return metrics | {f"timing_s/{part}": seconds for part, seconds in timings.items()}
 
 
@@ -60,6 +63,19 @@ def _groups_and_tokens(gathered: Gathered) -> dict[str, float]:
     metrics |= {f"tokens_untrained/{reason}": count for reason, count in tokens.items()}
     masked, dropped = (sum(getattr(counts, fate) for counts in gathered.tokens) for fate in ("masked", "dropped"))
     return metrics | {"tokens_masked": masked, "tokens_dropped": dropped}
+
+
+def _pace(tokens: int, seconds: float) -> dict[str, float]:
+    """Tokens that the learner saw, prompts included, and how many a second of the whole step."""
+    made = {"perf/total_num_tokens": float(tokens), "perf/time_per_step": seconds}
+    return made | ({"perf/throughput": tokens / seconds} if seconds else {})
+
+
+def _outcomes(gathered: Gathered) -> dict[str, float]:
+    """Rollouts of all groups per outcome: `finished`, `timed_out`, or the reason of failure."""
+    results = [r for r, _ in (*gathered.kept, *gathered.dropped)]
+    totals = sum((Counter(r.outcomes) for r in results), Counter[str]())
+    return {f"rollouts/{outcome}": count for outcome, count in sorted(totals.items())}
 
 
 def _spread(name: str, values: Iterable[float]) -> dict[str, float]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 from services.trainer.ending import end_rollouts, final_books
-from services.trainer.evaluate import evaluate
+from services.trainer.evaluate import evaluate, evaluation_metrics, write_report
 from services.trainer.meter import Meter
 from services.trainer.model import vocab_size
 from services.trainer.ports import Learner, LearnerSettings
 from services.trainer.publish import Publisher
 from services.trainer.records import Evaluated, Saved
-from services.trainer.resume import save, take_up
+from services.trainer.resume import run_folder, save, take_up
 from services.trainer.rollouts import Rollouts
 from services.trainer.sft import WarmStart
 from services.trainer.tasks import TaskOrder, find_tasks
@@ -91,7 +92,7 @@ class Run:
             await training.publish()
             await self._evaluate("before", heldout, publisher)
             await tools.desk.reopen()
-            await self._train(training, learner)
+            await self._train(training, learner, partial(self._evaluate_midway, heldout, publisher))
             await self._evaluate("after", heldout, publisher)
         if state.saved != state.step:
             await tools.stage("saving", "writing the trained model")
@@ -109,14 +110,16 @@ class Run:
         await tools.engine.wait_healthy(self._config.engine.start_timeout_s)
         await tools.engine.open_transfer()
 
-    async def _train(self, training: Training, learner: Learner) -> None:
+    async def _train(self, training: Training, learner: Learner, evaluate_midway: Callable[[], Awaitable[None]]) -> None:
         tools, config, state = self._tools, self._config.trainer, self._state
         if state.last is not None:  # the trainer may have died before it told of it, or in the checkpoint
             await report(tools, state.last)
             await self._checkpoint(learner)
+            await evaluate_midway()
         while state.step < config.steps:
             await training.step(state.step + 1)
             await self._checkpoint(learner)
+            await evaluate_midway()
             self._save_summary()
 
     async def _checkpoint(self, learner: Learner) -> None:
@@ -143,6 +146,12 @@ class Run:
         warm = WarmStart(base, config, learner_settings(self._config), tools.files.weights)
         return await tools.thread.run(warm.run, tools.factory, progress)
 
+    async def _evaluate_midway(self, heldout: list[Path], publisher: Publisher) -> None:
+        """Evaluates where it is due after a step; the last step's is the run's own."""
+        config, step = self._config.trainer, self._state.step
+        if config.test_freq and step % config.test_freq == 0 and step < config.steps:
+            await self._evaluate(f"step-{step}", heldout, publisher)
+
     async def _evaluate(self, label: str, tasks: list[Path], publisher: Publisher) -> None:
         """Measures success on the held-out tasks, unless that was done of these weights."""
         tools, version, episodes = self._tools, self._state.version, self._config.trainer.eval_episodes
@@ -159,10 +168,12 @@ class Run:
         await meter.read()
         # Measured again after further steps, the groups need names of their own.
         name = label if done is None else f"{label}-v{version}"
-        score = await evaluate(tools.desk, tasks, episodes, name, self._config.trainer.step_timeout_s, tell)
+        score = await evaluate(tools.desk, tasks, self._config, name, tell)
         await publisher.check_served(version)
         await meter.read(apart=tools.desk.sampled_apart())
         made = Evaluated(label=label, version=version, success=score.success, episodes=score.scored, unscored=score.unscored)
+        write_report(score, run_folder(self._config))
+        tools.files.metrics.add_evaluation(self._state.step, score.at, evaluation_metrics(score))
         await tools.history.note(made)
         self._save_summary()
         await tools.bus.publish(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,20 +14,25 @@ from services.trainer.desk import GroupDesk
 from services.trainer.files import RunFiles, Summary
 from services.trainer.fleet import Fleet
 from services.trainer.history import History
+from services.trainer.picture import draw_run
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
 from services.trainer.records import Sealed
 from services.trainer.resume import open_history, run_folder
-from services.trainer.run import Run
+from services.trainer.run import STOPPED, Run
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
+from services.trainer.trackers import FINISH_S, Trackers, open_with_verl, wanted
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ForgeError, Rejected
+from shared.errors import ConfigError, ForgeError, Rejected
 from shared.events import GroupCompleted, GroupDiscarded, Message, RunFinished, RunStart, SessionSealed
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 
 log = logging.getLogger(__name__)
+
+_STOP_S = 3.0
+"""How long a trainer that is stopped waits for trackers."""
 
 
 def verl_learner(model: Path, settings: LearnerSettings) -> Learner:
@@ -47,16 +53,19 @@ class TrainerService:
         sessions: say which engines take calls.
         blobs: holds groups that are too large for the bus.
         factory: makes learners.
+        draw: draws the picture of a run into its folder, at the end.
     """
 
     def __init__(
-        self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, factory: LearnerFactory = verl_learner
-    ) -> None:
+        self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, factory: LearnerFactory = verl_learner,
+        draw: Callable[[Path], Path] = draw_run,
+    ) -> None:  # fmt: skip
         self._config = config
         self._bus = bus
         self._sessions = sessions
         self._blobs = blobs
         self._factory = factory
+        self._draw = draw
         self._thread = LearnerThread()
         self._history: History | None = None
         self._run: asyncio.Task[Summary] | None = None
@@ -99,8 +108,23 @@ class TrainerService:
             return summary
         desk = GroupDesk(self._config, self._bus, self._blobs, history)
         await self._listen(desk, history)
+        folder = run_folder(self._config)
+        trackers = Trackers(wanted(self._config), open_with_verl(self._config, folder))
+        files.metrics.told = trackers.log
         await Run(self._tools(files, summary, desk, history)).execute()
+        stopped = summary.error == STOPPED
+        await asyncio.to_thread(trackers.finish, summary.ok, _STOP_S if stopped else FINISH_S)
+        if not stopped:
+            await asyncio.to_thread(self._leave_picture, folder)
         return summary
+
+    def _leave_picture(self, folder: Path) -> None:
+        try:
+            self._draw(folder)
+        except ConfigError as e:
+            log.info("no picture: %s", e)
+        except Exception:  # of a library that no run depends on
+            log.exception("the picture could not be drawn; `openforge plot` tries again")
 
     async def _listen(self, desk: GroupDesk, history: History) -> None:
         async def on_sealed(message: Message) -> None:

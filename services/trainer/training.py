@@ -113,7 +113,7 @@ class Training:
 async def report(tools: Tools, done: Done) -> None:
     """Tells of a step, in `metrics.jsonl` and on the bus. Doing it again changes nothing."""
     event = RunStepped(run_id=tools.config.run.id, step=done.step, version=done.version, metrics=done.metrics, at=done.at)
-    tools.files.add_metrics(done.step, done.at, done.metrics)
+    tools.files.metrics.add_step(done.step, done.at, done.metrics)
     log.info("step %d: %s", done.step, done.metrics)
     await tools.bus.publish(event)
 

@@ -14,6 +14,8 @@ from shared.config.pace import PaceConfig
 from shared.config.push import PushConfig
 from shared.config.warm_start import WarmStartConfig
 
+LoggerName = Literal["console", "wandb", "tensorboard", "mlflow", "trackio", "swanlab", "clearml"]
+
 
 class CollectorConfig(Section, frozen=True, kw_only=True):
     """Trajectories and groups. The defaults follow the paper; what deviates is a setting.
@@ -64,6 +66,10 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         eval_episodes: held-out episodes before and after; 0 skips evaluation.
         step_timeout_s: a step whose groups are not there by then ends the run with an error.
         probe_gap: largest log-prob difference (nats) that the probe after a push may show.
+        test_freq: steps between evaluations on the held-out tasks, besides those before and after; 0 for none.
+        logger: where metrics go beside `metrics.jsonl` and the log (`console`); libraries that have to be installed.
+        project_name: for them.
+        experiment_name: for them; empty takes the run id.
         warm_start: supervised start.
         push: how new weights reach the engines.
     """
@@ -85,5 +91,9 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     eval_episodes: Whole = 64
     step_timeout_s: Positive = 600.0
     probe_gap: Positive = 1e-3
+    test_freq: Whole = 0
+    logger: tuple[LoggerName, ...] = ("console",)
+    project_name: str = "openforge"
+    experiment_name: str = ""
     warm_start: WarmStartConfig = WarmStartConfig()
     push: PushConfig = PushConfig()

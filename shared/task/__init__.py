@@ -8,9 +8,12 @@ reward in `/logs/verifier/reward.json` or `reward.txt`. Sections and keys of tas
 """
 
 from shared.task.apart import Apart, apart
-from shared.task.family import family_of
+from shared.task.family import family_of, name_and_family
 from shared.task.folder import Step, Task, list_tasks, load_task
 from shared.task.limits import refuse, unsupported
 from shared.task.variables import expand
 
-__all__ = ["Apart", "Step", "Task", "apart", "expand", "family_of", "list_tasks", "load_task", "refuse", "unsupported"]
+__all__ = [
+    "Apart", "Step", "Task", "apart", "expand", "family_of", "list_tasks", "load_task", "name_and_family", "refuse",
+    "unsupported",
+]  # fmt: skip

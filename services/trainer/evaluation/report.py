@@ -59,6 +59,7 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
         solved: of them, those with reward 1 (c).
         unscored: episodes that the infrastructure lost.
         reward: mean; None without a scored episode.
+        calls: recorded model calls of each episode that has a trajectory.
         digest: of the task folder; empty where it was not taken.
     """
 
@@ -69,6 +70,7 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     solved: int
     unscored: int
     reward: float | None
+    calls: list[int] = []
     digest: str = ""
 
 
@@ -181,6 +183,7 @@ def _task_score(episodes: Sequence[Episode]) -> TaskScore:
         task=first.task, family=first.family, harness=first.harness, tried=len(rewards),
         solved=sum(r >= SOLVED for r in rewards), unscored=len(episodes) - len(rewards),
         reward=fmean(rewards) if rewards else None,
+        calls=[e.calls for e in episodes if e.calls],
     )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIt
         await rollouts.listen()
         others = [kind for kind in EVENTS if not kind.__name__.startswith("Group")]
         await bus.consume("watch", others, watch)
-        service = TrainerService(config, bus, sessions, Blobs(store, "run-1", patience_s=0), factory=factory)
+        blobs = Blobs(store, "run-1", patience_s=0)
+        service = TrainerService(config, bus, sessions, blobs, factory=factory, draw=lambda folder: folder)
         await service.start()
         worlds.append(World(config, bus, sessions, service, rollouts, learners, seen))
         return worlds[-1]

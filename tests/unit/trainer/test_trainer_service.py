@@ -46,11 +46,13 @@ async def test_the_summary_accounts_for_every_token_group_and_call(make_world: M
 async def test_metrics_have_the_names_of_verl(make_world: MakeWorld) -> None:
     world = await make_world(steps=1)
     await world.run()
-    (line,) = [json.loads(text) for text in (world.folder / "metrics.jsonl").read_text().splitlines()]
+    _, line, _ = [json.loads(text) for text in (world.folder / "metrics.jsonl").read_text().splitlines()]
     (step,) = world.of(RunStepped)
     assert line == {"step": 1, "at": step.at, **step.metrics}
     assert (line["critic/rewards/mean"], line["response_length/mean"], line["training/global_step"]) == (0.5, 4, 1)
     timings = {"timing_s/gen", "timing_s/update", "timing_s/push", "timing_s/step"}
+    assert (line["perf/total_num_tokens"], line["perf/time_per_step"]) == (84, line["timing_s/step"])
+    assert (line["rollouts/finished"], line["rows_per_rollout"]) == (12, 1)
     assert timings | {"actor/grad_norm", "actor/pg_loss", "logprob_gap/max", "critic/score/mean"} <= set(line)
 
 
