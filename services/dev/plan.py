@@ -141,10 +141,11 @@ def _engine(config: Config, folder: Path, served: str, number: int, port: int) -
         argv = [w.format(**words) for w in config.engine.command]
     else:
         argv, env = vllm_command(config.engine, port, served, folder / "weights")
-    # One that was restarted takes no calls of a run before the trainer has brought it to the newest weights.
+    # What a dead one leaves behind would keep the GPU's memory. One that was started again takes no calls of a run before the
+    # trainer has brought it to the newest weights.
     return ProcessSpec(
         name, argv, folder / "logs" / f"{name}.log", env=env, ready=_answers(f"http://127.0.0.1:{port}/health"),
-        once_ready=True, window_s=_ENGINE_WINDOW_S, backoff_s=_ENGINE_BACKOFF_S,
+        once_ready=True, whole=True, window_s=_ENGINE_WINDOW_S, backoff_s=_ENGINE_BACKOFF_S,
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ class ProcessSpec:
         log: file that gets its output.
         restart: start it again when it dies; otherwise its death ends the run.
         once_ready: only if it was ready once; one that never was cannot start.
+        whole: what is left of its process group is ended before it is started again.
         restarts: so many within `window_s` seconds; one death more ends the run.
         window_s: see `restarts`.
         backoff_s: seconds before the first restart in the window; each further one waits twice as long.
@@ -40,6 +41,7 @@ class ProcessSpec:
     env: dict[str, str] = field(default_factory=dict)
     restart: bool = True
     once_ready: bool = False
+    whole: bool = False
     restarts: int = 5
     window_s: float = 60.0
     backoff_s: float = 0.1

@@ -99,6 +99,8 @@ class Supervisor:
             code = await self._processes[spec.name].wait()
             if self._stopping:
                 return None
+            if spec.whole:
+                await end(self._processes[spec.name], 0)
             now = time.monotonic()
             deaths = [t for t in deaths if now - t < spec.window_s] + [now]
             hopeless = spec.once_ready and spec.name not in self._once_ready

@@ -1,0 +1,74 @@
+"""Children that die: which are started again, what is done with what they leave, and when it is given up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.dev.process import ProcessSpec
+from services.dev.supervisor import Supervisor
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def supervisor() -> AsyncIterator[Supervisor]:
+    made = Supervisor(lambda note: None)
+    yield made
+    await made.stop()
+
+
+def engine(folder: Path, **more: object) -> ProcessSpec:
+    """A program that leaves a process of its own behind when it is killed."""
+
+    async def ready() -> bool:
+        return (folder / "left").exists()
+
+    script = f"sleep 1000 & echo $! > {folder}/left.part; mv {folder}/left.part {folder}/left; wait"
+    settings = {"once_ready": True, "whole": True, "backoff_s": 0.01, **more}
+    return ProcessSpec("engine", ["/bin/sh", "-c", script], folder / "log", ready=ready, **settings)  # type: ignore[arg-type]
+
+
+async def killed(supervisor: Supervisor) -> int:
+    """Kills the child once it is ready; gives the id of what it left."""
+    await supervisor.ready("engine", 20)
+    pid = supervisor.pids()["engine"]
+    await until(lambda: "engine" in supervisor._once_ready)
+    left = int((Path(supervisor._specs["engine"].log).parent / "left").read_text())
+    (Path(supervisor._specs["engine"].log).parent / "left").unlink()
+    os.kill(pid, 9)
+    await until(lambda: supervisor.pids().get("engine") not in (None, pid) or supervisor.failed.done())
+    return left
+
+
+async def test_what_a_dead_child_left_of_its_group_is_ended_before_it_is_started_again(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    await supervisor.start(engine(tmp_path))
+    left = await killed(supervisor)
+    await until(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE)
+    await supervisor.ready("engine", 20)
+    assert not supervisor.failed.done()
+
+
+async def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
+    await supervisor.start(engine(tmp_path, restarts=1))
+    await killed(supervisor)
+    assert not supervisor.failed.done()
+    await killed(supervisor)
+    assert "engine ended with signal SIGKILL" in str(supervisor.failed.result())
+
+
+async def test_a_child_that_never_was_ready_is_not_started_again(supervisor: Supervisor, tmp_path: Path) -> None:
+    async def never() -> bool:
+        return False
+
+    log = tmp_path / "log"
+    await supervisor.start(ProcessSpec("engine", ["/bin/sh", "-c", "exit 3"], log, ready=never, once_ready=True))
+    await until(supervisor.failed.done)
+    assert "engine ended with exit code 3" in str(supervisor.failed.result())
