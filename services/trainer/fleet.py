@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.trainer.weights import VllmEngine
 from shared.errors import EngineError
@@ -27,6 +28,7 @@ class Replica:
         busy: weights are being loaded.
         untouched: version that it goes on with where its calls did not end; None once weights are sent.
         refused: version that it does not serve as it was sent; it is not tried again.
+        heard: monotonic seconds at which it last answered.
         error: why it takes no calls; empty while it does.
     """
 
@@ -39,6 +41,7 @@ class Replica:
     busy: bool = False
     untouched: int | None = None
     refused: int | None = None
+    heard: float = field(default_factory=time.monotonic)
     error: str = ""
     counted: int = 0
     counted_before: int = 0

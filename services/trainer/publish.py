@@ -14,12 +14,15 @@ from services.trainer.ports import Learner
 from services.trainer.pushing import Pusher, Target
 from services.trainer.tools import Tools
 from services.trainer.transport import transport_of
+from services.trainer.weights import Slow
 from shared.errors import BusUnavailable, ConfigError, EngineError, StoreUnavailable
 from shared.events import WeightsPublished
 
 log = logging.getLogger(__name__)
 
 PROBES, PROBE_TOKENS = 4, 32
+SILENT_S = 60.0
+"""An engine that takes requests and answers none for so long counts as gone. One that starts refuses them for seconds."""
 
 
 class Publisher:
@@ -146,10 +149,13 @@ class Publisher:
         try:
             version = await replica.engine.version()
         except EngineError as e:
+            if isinstance(e, Slow) and time.monotonic() - replica.heard < SILENT_S:
+                return True
             if self._target is not None and not replica.busy:
                 replica.prepared = False  # it may be restarted before it answers again
                 await self._pusher.fail(replica, self._target.version, str(e))
             return False
+        replica.heard = time.monotonic()
         if self._target is None or known is None or replica.busy or replica.serves != known:
             return True
         if version != str(known):

@@ -50,6 +50,10 @@ _infos = msgspec.json.Decoder(_Info)
 _worlds = msgspec.json.Decoder(_World)
 
 
+class Slow(EngineError):
+    """The server took a request and did not answer in time: it lives, and is busy."""
+
+
 class VllmEngine:
     """One vLLM server, started with `--weight-transfer-config '{"backend":"file"}'` and its development routes.
 
@@ -168,7 +172,11 @@ class VllmEngine:
         try:
             async with self._http.request(method, self._url + path, json=body, timeout=limit) as response:
                 content = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as e:
+        except aiohttp.ConnectionTimeoutError as e:
+            raise EngineError(f"vLLM at {self._url} takes no connections: {e}") from e
+        except TimeoutError as e:
+            raise Slow(f"vLLM at {self._url} did not answer {path} within {timeout_s:g} s") from e
+        except aiohttp.ClientError as e:
             raise EngineError(f"vLLM at {self._url} did not answer {path}: {e or type(e).__name__}") from e
         if response.status != 200:
             raise EngineError(

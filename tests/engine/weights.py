@@ -19,6 +19,7 @@ class Weights:
         loaded: `update_info` of every update.
         updating: an update has started and is not finished.
         broken: updates are answered with an error.
+        slow_s: seconds before it says which version it has.
         initialised: `init_weight_transfer_engine` was called.
     """
 
@@ -30,6 +31,7 @@ class Weights:
         self.updating = False
         self.initialised = False
         self.broken = False
+        self.slow_s = 0.0
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Adds the routes under vLLM's names."""
@@ -88,4 +90,5 @@ class Weights:
         return web.Response()
 
     async def _info(self, _: web.Request) -> web.Response:
+        await asyncio.sleep(self.slow_s)
         return web.json_response({"weight_version": self.version})

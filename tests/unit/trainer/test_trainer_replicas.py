@@ -251,3 +251,20 @@ async def test_the_count_of_sampled_tokens_goes_on_when_an_engine_is_restarted(m
     await world.restart(1)
     world.engines[1].generated = 3
     assert (await world.fleet.generated_tokens(), world.fleet.restarts) == (33, 1)
+
+
+async def test_an_engine_that_is_slow_to_answer_is_not_taken_for_dead(
+    make_engines: MakeEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await make_engines()
+    await world.publisher.publish(world.learner, 0)
+    monkeypatch.setattr("services.trainer.weights._LOOK_S", 0.01)
+    world.engines[1].weights.slow_s = 0.1
+    await world.publisher.check_served(0)
+    assert len(await world.open()) == 2
+    monkeypatch.setattr("services.trainer.publish.SILENT_S", 0.0)
+    await world.publisher.check_served(0)
+    assert await world.open() == [world.engines[0].url]
+    world.engines[1].weights.slow_s = 0.0
+    await world.publisher.check_served(0)
+    assert len(await world.open()) == 2
