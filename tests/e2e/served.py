@@ -148,7 +148,7 @@ async def served(folder: Path, replicas: int) -> AsyncIterator[Served]:
         async with living_world(cast(Any, None), about=about, hold_s=PATIENCE_S, call_timeout_s=PATIENCE_S) as world:
             tools = Tools(
                 config=plan.config, bus=world.bus, sessions=world.sessions, engine=fleet, files=RunFiles(plan.folder),
-                thread=thread, desk=cast(Any, None), ledger=cast(Any, None), summary=cast(Any, None), factory=cast(Any, None),
+                thread=thread, desk=cast(Any, None), history=cast(Any, None), summary=cast(Any, None), factory=cast(Any, None),
             )  # fmt: skip
             learner = VerlLearner(model, LearnerSettings())
             yield Served(plan, supervisor, world, fleet, learner, Publisher(tools, vocab_size(model)))
