@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator chaos clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -64,6 +64,9 @@ bench-collector: setup ## how fast a collector keeps and assembles what is recor
 
 bench-orchestrator: setup ## what orchestrating pods costs, beside a bare loop: one JSON object, exit 0 if the bounds hold
 	@exec $(BIN)/python -m tests.bench.orchestrator $(ARGS)
+
+bench-trainer: setup ## what a training step costs beyond veRL's bare calls, and what a push costs: one JSON object, exit 0 if the bounds hold
+	@exec $(BIN)/python -m tests.bench.trainer $(ARGS)
 
 chaos: setup ## everything is killed with -9, again and again: is anything lost or doubled? (minutes; ARGS="--seed 1 --rollouts 200")
 	@exec $(BIN)/python -m tests.chaos $(ARGS)

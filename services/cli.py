@@ -131,13 +131,18 @@ def check(
     config: ConfigFile,
     sets: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="The resolved configuration as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the learner instead; needs no GPU.")] = False,
 ) -> None:
-    """Show every setting with its value and where it came from, and whether a run could start with it."""
-    from services.dev.check import print_check
+    """Show every setting with its value and where it came from, and whether a run could start with it.
+
+    Example: openforge check examples/gpu/claw-30b.toml --dry-run --set engine.model=models/Qwen3-30B-A3B
+    """
+    from services.dev.check import print_check, print_dry_run
     from shared.config import resolve
 
     with failing():
-        code = print_check(resolve(config, sets or []), as_json)
+        resolved = resolve(config, sets or [])
+        code = print_dry_run(resolved) if dry_run else print_check(resolved, as_json)
     raise typer.Exit(code)
 
 

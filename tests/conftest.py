@@ -23,7 +23,8 @@ from shared.config import EngineConfig
 from tests.embedded import Address, nats, valkey
 from tests.engine.scripted import ScriptedEngine
 
-_START_S = 180.0
+_START_S = 420.0
+NO_VIDEOS = '{"image": 4, "video": 0}'
 _STARTING = {
     "scripted_engine",
     "house",
@@ -78,13 +79,22 @@ async def scripted_engine() -> AsyncIterator[ScriptedEngine]:
 @pytest.fixture(scope="session")
 def vllm_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a real vLLM that serves a tiny random model as `policy`."""
-    folder, port = tmp_path_factory.mktemp("vllm"), free_port()
-    model = folder / "model"
-    config = EngineConfig(max_model_len=512, kv_cache_mb=64, max_num_seqs=16)
-    command, env = vllm_command(config, port, str(model), folder / "weights")
-    subprocess.run([sys.executable, "-m", "tests.engine.tiny_model", str(model)], env=os.environ | env, check=True, cwd=_ROOT)
-    with _process(command, env, port, folder / "vllm.log") as url:
-        yield url
+    with _served(tmp_path_factory.mktemp("vllm"), "tests.engine.tiny_model") as engine:
+        yield engine.url
+
+
+@pytest.fixture(scope="session")
+def vision_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineConfig]:
+    """A real vLLM that serves a tiny random model that sees, as `policy`."""
+    with _served(tmp_path_factory.mktemp("vision"), "tests.engine.vision_model", "--limit-mm-per-prompt", NO_VIDEOS) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def moe_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineConfig]:
+    """A real vLLM that serves a tiny random mixture of experts as `policy`, and says which of them it chose."""
+    with _served(tmp_path_factory.mktemp("moe"), "tests.engine.moe_model", "--enable-return-routed-experts") as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +106,20 @@ def scripted_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "tests.engine.scripted", "--script", str(folder / "script.json"), "--port", str(port)]
     with _process(command, {}, port, folder / "scripted.log") as url:
         yield url
+
+
+@contextmanager
+def _served(folder: Path, maker: str, *args: str) -> Iterator[EngineConfig]:
+    """A vLLM that serves what a module makes; weights may be pushed from `weights` beside the model."""
+    port, model = free_port(), folder / "model"
+    config = EngineConfig(
+        url=f"http://127.0.0.1:{port}", model=str(model), max_model_len=512, kv_cache_mb=64, max_num_seqs=16, args=list(args)
+    )
+    (folder / "weights").mkdir()
+    command, env = vllm_command(config, port, str(model), folder / "weights")
+    subprocess.run([sys.executable, "-m", maker, str(model)], env=os.environ | env, check=True, cwd=_ROOT)
+    with _process(command, env, port, folder / "vllm.log"):
+        yield config
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from services.collector.calls import ID_BYTES, Call
-from shared.events import Row, Span
+from shared.events import Media, Row, Span
 from shared.lineage import Lineage
 
 Parents = Mapping[int, int | None]
@@ -77,7 +77,7 @@ def rows(calls: Sequence[Call], parents: Parents, trained: set[int]) -> list[Row
     for leaf in sorted(leaves):
         path = [leaf, *_ancestors(leaf, parents)]
         owned = [by_seq[seq] for seq in reversed(path) if seq in to_train]
-        made.append(_row(by_seq[leaf], by_seq[path[-1]], [_span(call, after[call.seq]) for call in owned], owned))
+        made.append(_row([by_seq[seq] for seq in reversed(path)], [_span(call, after[call.seq]) for call in owned], owned))
         to_train.difference_update(path)
     return made
 
@@ -127,13 +127,21 @@ def _span(call: Call, after: int) -> Span:
     return Span(seq=call.seq, start=call.record.prompt_len, end=len(call.full) // ID_BYTES, after=after)
 
 
-def _row(leaf: Call, root: Call, spans: list[Span], owned: Sequence[Call]) -> Row:
-    """Every call of a path is a prefix of its leaf, so that the leaf's ids are the row's."""
+def _row(path: Sequence[Call], spans: list[Span], owned: Sequence[Call]) -> Row:
+    """Every call of a path, root first, is a prefix of its leaf, so that the leaf's ids are the row's."""
+    leaf = path[-1]
     mask = bytearray(len(leaf.full) // ID_BYTES)
     logprobs = bytearray(len(leaf.full))
     for span, call in zip(spans, owned, strict=True):
         mask[span.start : span.end] = b"\x01" * (span.end - span.start)
         logprobs[span.start * ID_BYTES : span.end * ID_BYTES] = call.record.logprobs
     return Row(
-        prompt_len=root.record.prompt_len, ids=leaf.full, response_mask=bytes(mask), logprobs=bytes(logprobs), spans=spans
-    )
+        prompt_len=path[0].record.prompt_len, ids=leaf.full, response_mask=bytes(mask), logprobs=bytes(logprobs), spans=spans,
+        media=_media(path), experts=leaf.record.experts,
+    )  # fmt: skip
+
+
+def _media(path: Sequence[Call]) -> list[Media]:
+    """Media of a row. Each call places what is new in its prompt; the trainer misses those without a place."""
+    placed = [medium for call in path for medium in call.record.media if medium.start >= 0]
+    return sorted(placed, key=lambda medium: medium.start)

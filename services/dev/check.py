@@ -13,6 +13,23 @@ from shared.config import Resolved
 from shared.errors import ForgeError
 
 
+def print_dry_run(resolved: Resolved) -> int:
+    """Prints what a learner with this configuration would be like; returns 1 if it could not be."""
+    from services.trainer.dryrun import dry_run
+
+    lines = dry_run(resolved.config)
+    table = Table("looked at")
+    table.add_column("found", overflow="fold")
+    for line in lines:
+        table.add_row(line.what, line.found, style="red" if line.wrong else None)
+    Console().print(table)
+    wrong = sum(line.wrong for line in lines)
+    sys.stderr.write(
+        f"a learner cannot run with this: {wrong} of {len(lines)} lines are wrong\n" if wrong else "nothing is wrong\n"
+    )
+    return 1 if wrong else 0
+
+
 def print_check(resolved: Resolved, as_json: bool) -> int:
     """Prints the configuration; returns 1 if a run could not start with it."""
     if as_json:

@@ -63,6 +63,7 @@ class _Choice(msgspec.Struct, gc=False):
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+    routed_experts: str | None = None
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -103,6 +104,7 @@ class Answer(msgspec.Struct):
         logprobs: natural log, one per sampled id.
         finish_reason: set by the last event with tokens.
         stop_reason: the engine's: a stop string, the id of a stop token that was asked for, None for its own stop tokens.
+        experts: which experts the engine chose, in base64; empty where it does not say (vLLM: where it streams).
         closing: of the events that came together with the end of the reply, how many come from there on.
     """
 
@@ -111,6 +113,7 @@ class Answer(msgspec.Struct):
     logprobs: list[float] = []
     finish_reason: str | None = None
     stop_reason: int | str | None = None
+    experts: str = ""
     closing: int = 0
     _cached: int = 0
     _told: _Usage | None = None
@@ -219,6 +222,7 @@ class Answer(msgspec.Struct):
                 self.logprobs.append(token.logprob)
         if choice.finish_reason is not None:
             self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
+            self.experts = choice.routed_experts or ""
 
     def _take_rarer(self, said: Said) -> None:
         if said.thought:

@@ -1,14 +1,16 @@
-"""Images and other media of a request: kept once by content, with their place in the prompt."""
+"""What goes beside a record, into the store: images and other media of a request, and the experts that the engine chose."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from shared.errors import FidelityError
 from shared.events import Media
 from shared.store.blobs import Blobs
 
@@ -36,19 +38,42 @@ async def detach(messages: Sequence[msgspec.Raw], blobs: Blobs) -> tuple[list[ms
     return bare, hashes
 
 
-def place(hashes: Sequence[str], ids: Sequence[int], tokens: frozenset[int], offset: int) -> list[Media]:
+async def keep_experts(text: str, blobs: Blobs) -> str:
+    """Puts what the engine says of its experts into the store. Returns its hash.
+
+    Raises:
+        FidelityError: it is no base64.
+        StoreUnavailable: the store does not answer.
+    """
+    try:
+        return (await blobs.put(base64.b64decode(text, validate=True))).sha256
+    except binascii.Error as e:
+        raise FidelityError(f"the engine's routed_experts cannot be read: {e}") from None
+
+
+def hashes_of(messages: Sequence[msgspec.Raw]) -> list[str]:
+    """Hashes of the media of messages, in the order of their places."""
+    urls = (holder["url"] for raw in messages for holder in _data_urls(msgspec.json.decode(raw)))
+    return [hashlib.sha256(_content(url)).hexdigest() for url in urls]
+
+
+def place(
+    hashes: Sequence[str], ids: Sequence[int], tokens: frozenset[int], offset: int, earlier: Sequence[str] = ()
+) -> list[Media]:
     """Where media stand among new prompt ids: runs of placeholder tokens, in the order of the messages.
 
     Args:
-        hashes: of the media.
+        hashes: of the media of new messages.
         ids: that are new in the prompt.
         tokens: placeholders of the model; without them, or if the runs are not as many as the media, no place is given.
         offset: of the first id in the whole prompt.
+        earlier: hashes of media of earlier messages; the last of them may stand among the new ids, too.
     """
-    runs = list(_runs(ids, tokens))
-    if len(runs) != len(hashes):
+    runs, known = list(_runs(ids, tokens)), [*earlier, *hashes]
+    if not len(hashes) <= len(runs) <= len(known):
         return [Media(sha256=sha) for sha in hashes]
-    return [Media(sha256=sha, start=offset + at, length=n) for sha, (at, n) in zip(hashes, runs, strict=True)]
+    new = known[len(known) - len(runs) :]
+    return [Media(sha256=sha, start=offset + at, length=n) for sha, (at, n) in zip(new, runs, strict=True)]
 
 
 def _data_urls(message: Any) -> Iterator[dict[str, Any]]:

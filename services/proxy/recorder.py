@@ -13,7 +13,7 @@ from services.proxy import paths
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Turn
 from services.proxy.known import Book, Known, Session, first_thought, ids_json
-from services.proxy.media import detach, place
+from services.proxy.media import detach, hashes_of, keep_experts, place
 from services.proxy.model import placeholder_tokens
 from services.proxy.prompts import Prompt
 from services.proxy.roles import Part
@@ -109,7 +109,8 @@ class Recorder:
         Raises:
             FidelityError: the answer cannot be recorded exactly, or the engine saw another prompt than it was sent.
             BusUnavailable, Rejected: the bus did not take it.
-            StoreUnavailable: the store did not take an image, or say which weights an engine has.
+            StoreUnavailable: the store did not take an image or what the engine said of its experts, or say which weights
+                an engine has.
         """
         latency_s = time.monotonic() - call.arrived
         ids, completion = _NO_IDS, b""
@@ -123,7 +124,9 @@ class Recorder:
             call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, await self._version(call)
         )
         if call.turn.media:
-            message = await self._without_media(message, ids)
+            message = await self._without_media(call, message, ids)
+        if call.answer.experts:
+            message = msgspec.structs.replace(message, experts=await keep_experts(call.answer.experts, self._blobs))
         await self._bus.publish(message)
         call.session.tools.add(message.tools_digest)
         self._learn(call, reply, ids, completion, stop, path)
@@ -132,9 +135,11 @@ class Recorder:
         """The weight version that a reply ended under. An engine loads none while calls are open, unless it holds them."""
         return await self._replicas.version(call.begun.replica) if self._holds else call.begun.version
 
-    async def _without_media(self, message: CallRecorded, ids: _Ids) -> CallRecorded:
+    async def _without_media(self, call: Call, message: CallRecorded, ids: _Ids) -> CallRecorded:
         messages, hashes = await detach(message.messages, self._blobs)
-        media = place(hashes, unpack_ids(ids.delta), self._placeholders, message.parent_len)
+        goes_on = call.prompt.parent and ids.parent and call.prompt.parent.seq == ids.parent.seq
+        earlier = [] if goes_on else hashes_of(call.turn.messages[: call.prompt.kept])
+        media = place(hashes, unpack_ids(ids.delta), self._placeholders, message.parent_len, earlier)
         return msgspec.structs.replace(message, messages=messages, media=media)
 
     def _learn(self, call: Call, reply: Reply, ids: _Ids, completion: bytes, stop: int | None, path: bytes) -> None:

@@ -11,13 +11,21 @@ import services.trainer.cpu_platform  # noqa: F401 - before all else of veRL: it
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from verl.utils import tensordict_utils as tu
 from verl.workers.utils.padding import left_right_2_no_padding
 
+from services.trainer.routing import routed_experts
 from services.trainer.samples import Sample
+from services.trainer.vision import Vision
 
 
-def padded(samples: Sequence[Sample]) -> TensorDict:
+def padded(samples: Sequence[Sample], vision: Vision | None = None) -> TensorDict:
     """Samples as veRL's left-right padded batch of B sequences, prompts up to P and responses up to R tokens, L = P + R.
+
+    Args:
+        samples: B of them.
+        vision: of a model that sees. `position_ids` is then (B, 4, L), and `multi_modal_inputs` is a field with what the
+            model is given of each sample's images.
 
     Returns:
         `prompts` (B, P) int64, padded on the left; `responses` (B, R) int64, padded on the right; `input_ids`,
@@ -29,7 +37,7 @@ def padded(samples: Sequence[Sample]) -> TensorDict:
     responses = _pad([s.ids[s.prompt_len :] for s in samples])
     attention = torch.cat([_ones([s.prompt_len for s in samples]).flip(-1), _ones([len(s.mask) for s in samples])], dim=-1)
     mask = _pad([s.mask for s in samples])
-    return TensorDict(
+    batch = TensorDict(
         {
             "prompts": prompts,
             "responses": responses,
@@ -43,16 +51,36 @@ def padded(samples: Sequence[Sample]) -> TensorDict:
         },
         batch_size=[len(samples)],
     )
+    if vision is not None:
+        _show(batch, samples, vision)
+    if (experts := routed_experts(samples, attention)) is not None:
+        batch["routed_experts"] = experts
+    return batch
 
 
 def jagged(batch: TensorDict) -> TensorDict:
     """A copy of a padded batch in the layout that veRL's workers take (`input_ids` and `position_ids` without padding)."""
-    return left_right_2_no_padding(batch.clone())
+    made = left_right_2_no_padding(batch.clone())
+    if batch["position_ids"].dim() == 3:  # veRL takes the 4 for the lengths where those of all rows are equal
+        rows = zip(batch["position_ids"], batch["attention_mask"].bool(), strict=True)
+        places = torch.cat([row[:, mask] for row, mask in rows], dim=-1)
+        made["position_ids"] = torch.nested.nested_tensor_from_jagged(places, made["input_ids"].offsets(), jagged_dim=2)
+    return made
 
 
-def sequences(ids: Sequence[Sequence[int]]) -> TensorDict:
+def sequences(ids: Sequence[Sequence[int]], vision: Vision | None = None) -> TensorDict:
     """Whole sequences as a batch for inference: the first token of each is its prompt."""
-    return padded([Sample(list(s), 1, [1] * (len(s) - 1), [0.0] * (len(s) - 1)) for s in ids])
+    return padded([Sample(list(s), 1, [1] * (len(s) - 1), [0.0] * (len(s) - 1)) for s in ids], vision)
+
+
+def _show(batch: TensorDict, samples: Sequence[Sample], vision: Vision) -> None:
+    """Adds to a batch what a model that sees is given besides."""
+    inputs = [vision.inputs(s) for s in samples]
+    positions = torch.zeros(len(samples), 4, batch["input_ids"].shape[1], dtype=torch.int64)
+    for row, s, shown, mask in zip(positions, samples, inputs, batch["attention_mask"], strict=True):
+        row[:, mask.bool()] = vision.positions(s.ids, shown)
+    batch["position_ids"] = positions
+    tu.assign_non_tensor_stack(batch, "multi_modal_inputs", [shown or {} for shown in inputs])
 
 
 def _painted(samples: Sequence[Sample], width: int, values: Iterator[float]) -> Tensor:

@@ -136,6 +136,7 @@ set_platform(PlatformCPU())
 def register_engine() -> None:
     """Lets veRL's FSDP language-model engine run on the CPU. Once per process."""
     from verl.workers.engine.base import EngineRegistry
-    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
-    EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(FSDPEngineWithLMHead)
+    from services.trainer.routing import ReplayingEngine
+
+    EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(ReplayingEngine)

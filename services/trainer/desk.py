@@ -13,12 +13,14 @@ import msgspec
 
 from services.trainer.history import History
 from services.trainer.records import Closed, Planned
+from services.trainer.samples import Sample, completed, referred
 from services.trainer.state import Group
 from services.trainer.tasks import sampling_seed
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import Cancelled, FidelityError, ForgeError, Rejected
 from shared.events import (
+    BlobRef,
     GroupCompleted,
     GroupDiscarded,
     Message,
@@ -258,6 +260,16 @@ class GroupDesk:
         if wrong := strangers(message.group_id, plan.size, trajectories):
             raise FidelityError(f"blob {message.ref.key[:12]} has {wrong}")
         return trajectories
+
+    async def completed(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Samples with the images and the like that they refer to.
+
+        Raises:
+            FidelityError: the store does not have one of them any more; `store.ttl_s` says how long it keeps them.
+        """
+        hashes = sorted({sha for s in samples for sha in referred(s)})
+        beside = {sha: await self._blobs.get(BlobRef(key=sha, size=0, sha256=sha)) for sha in hashes}
+        return [completed(s, beside) for s in samples]
 
     def _rollout(self, plan: Planned, group_id: str, number: int) -> RolloutStart:
         sampling = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from services.trainer.samples import Sample
-from shared.config import ActorConfig, AlgorithmConfig, OptimConfig
+from shared.config import ActorConfig, AlgorithmConfig, OptimConfig, ParallelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class LearnerSettings:
         algorithm: what a batch's tokens weigh.
         actor: the loss and its steps.
         optim: the optimizer and its schedule.
+        parallel: where it runs.
         steps: updates of the whole run, which a schedule is stretched over.
         threads: of torch.
         seed: of torch.
@@ -28,6 +29,7 @@ class LearnerSettings:
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     actor: ActorConfig = field(default_factory=ActorConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
     steps: int = 1
     threads: int = 1
     seed: int = 0

@@ -116,6 +116,7 @@ async def _learn_again(tools: Tools, learner: Learner, kept: Kept) -> None:
         votes = [[read_vote(t) for t in group.trajectories] for group in step.groups]
         samples = credit(votes, tools.config.trainer.algorithm)
         if samples:
+            samples = await tools.desk.completed(samples)
             _compare(step, await tools.thread.run(learner.update, samples))
 
 

@@ -204,6 +204,7 @@ def learner_settings(config: Config) -> LearnerSettings:
         algorithm=trainer.algorithm,
         actor=trainer.actor,
         optim=trainer.optim,
+        parallel=trainer.parallel,
         steps=trainer.steps,
         threads=trainer.threads,
         seed=config.run.seed,

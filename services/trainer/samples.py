@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from shared.errors import FidelityError
-from shared.events import Row, Span, Trajectory
+from shared.events import Media, Row, Span, Trajectory
 from shared.packing import unpack_floats, unpack_ids, unpack_mask
+
+Beside = Mapping[str, bytes]
+"""Images and the like that rows refer to, by the sha256 of their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class Sample:
         version: weight version that the oldest call of its trajectory saw.
         group: number of its group in the batch.
         trajectory: number of its trajectory in the batch; rows of one trajectory share one vote.
+        media: images among the ids (M,), in the order of their places.
+        pictures: their bytes (M,), once `completed`.
+        experts: which experts the engine chose for the first tokens, as a file of numpy's: (tokens, layers, k) of unsigned
+            integers; empty where it is not on record.
+        experts_sha256: of that file; empty where it is not on record.
     """
 
     ids: list[int]
@@ -36,6 +44,10 @@ class Sample:
     version: int = 0
     group: int = 0
     trajectory: int = 0
+    media: Sequence[Media] = ()
+    pictures: Sequence[bytes] = ()
+    experts: bytes = b""
+    experts_sha256: str = ""
 
     @property
     def trained(self) -> int:
@@ -100,7 +112,21 @@ def unpack(row: Row, version: int = 0) -> Sample:
         raise FidelityError("a row's spans are not the places where its mask is 1, one after the other")
     if not all(math.isfinite(p) and p <= 0 for p in logprobs):
         raise FidelityError("a row has a log-prob that is not a finite number <= 0")
-    return Sample(ids, row.prompt_len, mask[row.prompt_len :], logprobs[row.prompt_len :], row.spans, version=version)
+    return Sample(
+        ids, row.prompt_len, mask[row.prompt_len :], logprobs[row.prompt_len :], row.spans, version=version,
+        media=row.media, experts_sha256=row.experts,
+    )  # fmt: skip
+
+
+def referred(sample: Sample) -> list[str]:
+    """Hashes of the blobs that a sample refers to."""
+    return [m.sha256 for m in sample.media] + ([sample.experts_sha256] if sample.experts_sha256 else [])
+
+
+def completed(sample: Sample, beside: Beside) -> Sample:
+    """A sample with what it refers to."""
+    experts = beside[sample.experts_sha256] if sample.experts_sha256 else b""
+    return replace(sample, pictures=[beside[m.sha256] for m in sample.media], experts=experts)
 
 
 def _tile(spans: Sequence[Span], mask: Sequence[int]) -> bool:

@@ -81,6 +81,7 @@ class Training:
         """One update, while rollouts go on as far as they may."""
         if not samples:
             return None
+        samples = await self._tools.desk.completed(samples)
         work = asyncio.ensure_future(self._tools.thread.run(self._learner.update, samples))
         if self._config.pace.max_staleness:
             await self._rollouts.go_on(work)

@@ -12,5 +12,8 @@ def register() -> None:
     """Makes `--weight-transfer-config '{"backend": "file"}'` known to vLLM."""
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory as Factory
 
+    from services.trainer.vllm_images import use_pil_processors
+
+    use_pil_processors()
     if BACKEND not in Factory._registry:
         Factory.register_engine(BACKEND, "services.trainer.vllm_file_engine", "FileWeightTransferEngine")

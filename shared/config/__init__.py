@@ -5,6 +5,7 @@ from shared.config.algorithm import AlgorithmConfig, RolloutCorrectionConfig
 from shared.config.model import Config, ServiceName
 from shared.config.optim import OptimConfig
 from shared.config.pace import PaceConfig
+from shared.config.parallel import ParallelConfig
 from shared.config.push import PushConfig
 from shared.config.resolve import Resolved, load_config, resolve
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
@@ -16,8 +17,8 @@ from shared.config.warm_start import WarmStartConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
-    "DockerConfig", "EngineConfig", "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig",
-    "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "RolloutCorrectionConfig",
-    "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig",
-    "WarmStartConfig", "load_config", "resolve",
+    "DockerConfig", "EngineConfig", "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig", "ParallelConfig",
+    "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "RolloutCorrectionConfig", "RunConfig",
+    "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig",
+    "load_config", "resolve",
 ]  # fmt: skip

@@ -54,7 +54,10 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         fork: why the prompt does not extend the call that the harness went on from; empty where it does, or there is none.
         messages: OpenAI chat messages of the request that follow those of `messages_from` and its reply; all for None.
         messages_from: call whose conversation the request goes on with, as far as its messages tell.
-        media: images and the like of `messages`, in their order.
+        media: images and the like among the new ids, in their order: those of `messages`, and earlier ones that stand there
+            because the prompt does not go on from where the messages do.
+        experts: sha256 hex of a blob of the store with the experts that the engine chose for the first tokens of prompt and
+            reply, as a file of numpy's (tokens, layers, k); empty where the engine did not say.
         tools: the tools, once for each list of them in a session; else null.
         tools_digest: blake2b-128 hex over the tools as sent to the engine; empty without any.
         start: hex digest of what stands before the messages: the tools, the arguments of the chat template.
@@ -95,6 +98,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     messages: list[msgspec.Raw] = []
     messages_from: Number | None = None
     media: list[Media] = []
+    experts: Hex = ""
     tools: msgspec.Raw = _NULL
     tools_digest: Hex = ""
     start: Hex = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shared.events.base import Count, Hex, Id, Message, Number, Purpose, RolloutMessage, Size, Version
+from shared.events.calls import Media
 
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         response_mask: packed uint8 (L,), 1 on tokens that this row trains.
         logprobs: packed float32 (L,), the engine's at sampling time, 0 where response_mask is 0.
         spans: where response_mask is 1, call by call, in the order of their places.
+        media: images among the ids, in the order of their places; `start` counts from the row's first token.
+        experts: `CallRecorded.experts` of the row's last call.
     """
 
     prompt_len: Size
@@ -57,6 +60,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     response_mask: bytes
     logprobs: bytes
     spans: list[Span]
+    media: list[Media] = []
+    experts: Hex = ""
 
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,13 +138,14 @@ def test_a_batch_becomes_several_optimizer_steps_of_whole_groups(learner: MakeLe
     groups = [*merged(), *unmerged(), *merged()]
     agent = learner(actor={"ppo_mini_batch_size": 2, "ppo_epochs": 2}, optim={"lr": 1e-2})
     seen: list[list[int]] = []
-    train = agent._worker.train_batch
+    worker: Any = agent._worker
+    train = worker.train_batch
 
     def watch(batch: Any) -> Any:
         seen.append(batch["calls"].amax(-1).tolist())
         return train(batch)
 
-    agent._worker.train_batch = watch
+    worker.train_batch = watch
     metrics = agent.update(credit(groups, CONFIG)).metrics
     assert [len(rows) for rows in seen] == [5, 2, 5, 2]
     assert seen[:2] == seen[2:]
@@ -215,8 +216,9 @@ def test_the_policy_at_a_temperature_is_trained(learner: MakeLearner) -> None:
     import torch
 
     cold, warm = learner(temperature=0.5), learner()
+    worker: Any = warm._worker
     with torch.no_grad():  # a model with logits twice as large
-        norm = warm._worker.engine.module.model.norm.weight
+        norm = worker.engine.module.model.norm.weight
         norm.mul_(2.0)
     samples = on_policy(warm, credit(merged(), CONFIG))
     assert max(cold.update(samples).logprob_gaps) < EXACT

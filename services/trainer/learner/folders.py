@@ -14,26 +14,28 @@ WEIGHTS = "model.safetensors"
 _NOT_COPIED = shutil.ignore_patterns("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt")
 
 
-def export(engine: Any, file: Path) -> None:
-    """Writes all weights of veRL's engine as safetensors, tied ones under each of their names."""
-    _save(tensors(engine), file)
+def export(engine: Any, file: Path, *, writes: bool) -> None:
+    """Writes all weights of veRL's engine as safetensors, tied ones under each of their names.
+
+    All ranks call this, since each has a part of every weight; the one that `writes` writes.
+    """
+    weights = tensors(engine)
+    if writes:
+        _save(weights, file)
 
 
 def tensors(engine: Any) -> dict[str, Tensor]:
-    """All weights of veRL's engine, tied ones under each of their names."""
+    """All weights of veRL's engine, tied ones under each of their names. All ranks call this."""
     weights = _weights(engine)
-    for name, source in _tied(engine).items():
-        weights[name] = weights[source].clone()
-    return weights
+    return weights | {name: weights[source].clone() for name, source in _tied(engine).items()}
 
 
-def save_model(engine: Any, begun_as: Path, folder: Path) -> None:
-    """Writes a model folder: the engine's weights, all else from the folder of the model it began as."""
-    shutil.copytree(begun_as, folder, ignore=_NOT_COPIED, dirs_exist_ok=True)
-    weights = _weights(engine)
-    for name in _tied(engine):
-        weights.pop(name, None)
-    _save(weights, folder / WEIGHTS)
+def save_model(engine: Any, begun_as: Path, folder: Path, *, writes: bool) -> None:
+    """Writes a model folder: the engine's weights, all else from the folder of the model it began as. As `export`."""
+    weights, tied = _weights(engine), _tied(engine)
+    if writes:
+        shutil.copytree(begun_as, folder, ignore=_NOT_COPIED, dirs_exist_ok=True)
+        _save({name: tensor for name, tensor in weights.items() if name not in tied}, folder / WEIGHTS)
 
 
 def _weights(engine: Any) -> dict[str, Tensor]:

@@ -9,24 +9,25 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from services.trainer.learner.workers import actor_config, actor_worker, join_group, reference_worker
+from services.trainer.learner.workers import Worker, actor, actor_config, reference
 
 # isort: split
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
-from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
 from services.trainer.batch import jagged, padded, sequences
-from services.trainer.learner.folders import export, save_model, tensors
 from services.trainer.learner.loss import policy_loss
 from services.trainer.learner.metrics import mean_of_steps, scalars
 from services.trainer.learner.prepare import cut_steps, set_policies
+from services.trainer.learner.share import evened, idle
 from services.trainer.ports import LearnerSettings, Update
+from services.trainer.ranks.group import RankGroup
 from services.trainer.samples import Sample
+from services.trainer.vision import Vision, is_vision
 from shared.errors import ForgeError
 
 
@@ -41,25 +42,25 @@ class VerlLearner:
     """
 
     def __init__(self, model: Path, settings: LearnerSettings) -> None:
-        join_group()
         torch.set_num_threads(settings.threads)
-        torch.manual_seed(settings.seed)
+        self._parts = settings.parallel.ranks
         self._model = model
+        self._vision = Vision(model) if is_vision(model) else None
         self._settings = settings
         self._actor = actor_config(settings)
-        self._worker = actor_worker(model, settings)
-        self._reference = reference_worker(model, settings) if settings.actor.use_kl_loss else None
+        self._worker = actor(model, settings)
+        self._reference = reference(model, settings) if settings.actor.use_kl_loss else None
 
     def log_probs(self, sequences_: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probs (nats, fp32) of every token after the first: L token ids give L - 1 values."""
-        values, _ = _infer(self._worker, sequences(sequences_), 1.0)
+        values, _ = self._infer(self._worker, sequences(sequences_, self._vision), 1.0)
         return [row[: len(s) - 1].tolist() for row, s in zip(values, sequences_, strict=True)]
 
     def sft_step(self, samples: Sequence[Sample], lr: float) -> float:
         """One supervised step at a learning rate on the tokens with mask 1. Returns the mean loss per token, in nats."""
-        for group in self._worker.engine.optimizer.param_groups:
-            group["lr"] = lr
-        batch = jagged(padded(samples))
+        self._worker.set_lr(lr)
+        samples = [*samples, *[idle(samples[0])] * (-len(samples) % self._parts)]
+        batch = jagged(padded(samples, self._vision))
         # veRL's sft_loss wants the mask over whole sequences, not over responses.
         masks = [torch.tensor([0] * s.prompt_len + s.mask) for s in samples]
         batch["loss_mask"] = torch.nested.as_nested_tensor(masks, layout=torch.jagged)
@@ -87,15 +88,15 @@ class VerlLearner:
 
     def export(self, file: Path) -> None:
         """Writes all weights as safetensors (fp32), tied ones under each of their names."""
-        export(self._worker.engine, file)
+        self._worker.export(file)
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights (fp32), tied ones under each of their names."""
-        return tensors(self._worker.engine)
+        return self._worker.tensors()
 
     def save_model(self, folder: Path) -> None:
         """Writes a model folder that transformers can load: weights of now, all else from the model it began as."""
-        save_model(self._worker.engine, self._model, folder)
+        self._worker.save_model(self._model, folder)
 
     def save_checkpoint(self, folder: Path, step: int) -> None:
         """Writes weights, optimizer state, place in the schedule and random state in veRL's layout."""
@@ -104,6 +105,12 @@ class VerlLearner:
     def load_checkpoint(self, folder: Path) -> None:
         """Goes on from what `save_checkpoint` wrote."""
         self._worker.load_checkpoint(str(folder), del_local_after_load=False)
+
+    def close(self) -> None:
+        """Ends the ranks, if there are any."""
+        for worker in (self._worker, self._reference):
+            if isinstance(worker, RankGroup):
+                worker.close()
 
     def _check_lengths(self, samples: Sequence[Sample]) -> None:
         longest, budget = max(len(s.ids) for s in samples), self._settings.actor.ppo_max_token_len_per_gpu
@@ -115,10 +122,10 @@ class VerlLearner:
 
     def _prepare(self, samples: Sequence[Sample]) -> tuple[TensorDict, dict[str, float], list[float]]:
         """The batch with all that the loss compares with, veRL's metrics of it, and the log-prob gaps of its rows."""
-        batch, temperature = padded(samples), self._settings.temperature
+        batch, temperature = padded(samples, self._vision), self._settings.temperature
         mask = batch["response_mask"]
-        now, entropy = _infer(self._worker, batch, temperature)
-        reference = _infer(self._reference, batch, temperature)[0] if self._reference else None
+        now, entropy = self._infer(self._worker, batch, temperature)
+        reference = self._infer(self._reference, batch, temperature)[0] if self._reference else None
         metrics = set_policies(batch, now, reference, self._settings.algorithm.rollout_correction)
         metrics["actor/entropy"] = ((entropy * mask).sum() / mask.sum()).item()
         gaps = ((now - batch["rollout_log_probs"]) * mask).abs().amax(-1)
@@ -126,6 +133,7 @@ class VerlLearner:
 
     def _step(self, rows: TensorDict, last: bool) -> dict[str, float]:
         """One optimizer step; the last one of an update moves the schedule on."""
+        rows = evened(rows, self._parts)
         batch = jagged(rows)
         tu.assign_non_tensor(
             batch, global_token_num=rows["attention_mask"].sum(-1).tolist(), global_batch_size=len(rows),
@@ -136,12 +144,14 @@ class VerlLearner:
             raise ForgeError("the gradient is not finite; lower trainer.optim.lr, or look at the rewards")
         return metrics
 
-
-def _infer(worker: TrainingWorker, tensors: TensorDict, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probs of all response tokens, and the entropies where they were drawn (nats), both (B, R) float32."""
-    batch = jagged(tensors)
-    tokens = tensors["attention_mask"].sum(-1).tolist()
-    tu.assign_non_tensor(batch, compute_loss=False, calculate_entropy=True, temperature=temperature, global_token_num=tokens)
-    found = worker.infer_batch(batch)
-    log_probs, entropy = (no_padding_2_padding(found[name], batch) for name in ("log_probs", "entropy"))
-    return log_probs, entropy
+    def _infer(self, worker: Worker, tensors: TensorDict, temperature: float) -> tuple[Tensor, Tensor]:
+        """Log-probs of all response tokens, and the entropies where they were drawn (nats), both (B, R) float32."""
+        rows = evened(tensors, self._parts)
+        batch = jagged(rows)
+        tokens = rows["attention_mask"].sum(-1).tolist()
+        tu.assign_non_tensor(
+            batch, compute_loss=False, calculate_entropy=True, temperature=temperature, global_token_num=tokens
+        )
+        found = worker.infer_batch(batch)
+        log_probs, entropy = (no_padding_2_padding(found[name], batch)[: len(tensors)] for name in ("log_probs", "entropy"))
+        return log_probs, entropy

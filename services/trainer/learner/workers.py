@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from services.trainer import cpu_platform  # before all else of veRL: it sets the platform
@@ -21,10 +23,15 @@ from verl.workers.config import (
     PolicyLossConfig,
     TrainingWorkerConfig,
 )
-from verl.workers.engine_workers import TrainingWorker
 
+from services.trainer.learner.one import OneWorker
+from services.trainer.model import is_tied
 from services.trainer.ports import LearnerSettings
+from services.trainer.ranks.group import RankGroup
+from shared.errors import ConfigError
 
+Worker = OneWorker | RankGroup
+"""Both have the methods of veRL's worker."""
 _FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 
 
@@ -38,21 +45,44 @@ def join_group() -> None:
     dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())  # type: ignore[attr-defined]
 
 
-def actor_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
-    """A worker that trains a model."""
-    return _worker(model, engine_config(settings), optimizer_config(settings))
+def actor(model: Path, settings: LearnerSettings) -> Worker:
+    """What trains a model: a worker in this process, or ranks of their own."""
+    return _spread(partial(actor_worker, model, settings), settings)
 
 
-def reference_worker(model: Path, settings: LearnerSettings) -> TrainingWorker:
-    """A worker that only says what a model makes of a batch."""
+def reference(model: Path, settings: LearnerSettings) -> Worker:
+    """What says what a model makes of a batch."""
+    return _spread(partial(reference_worker, model, settings), settings)
+
+
+def _spread(make: Callable[[], OneWorker], settings: LearnerSettings) -> Worker:
+    if settings.parallel.nnodes:
+        raise ConfigError(
+            "trainer.parallel.nnodes: a learner on GPUs can be looked at (`check --dry-run`), not run yet; set it to 0"
+        )
+    if settings.parallel.ranks > 1:
+        return RankGroup(make, settings.parallel.ranks)
+    join_group()
+    return make()
+
+
+def actor_worker(model: Path, settings: LearnerSettings) -> OneWorker:
+    """A rank's worker that trains a model."""
+    return _worker(model, settings, engine_config(settings), optimizer_config(settings))
+
+
+def reference_worker(model: Path, settings: LearnerSettings) -> OneWorker:
+    """A rank's worker that only says what a model makes of a batch."""
     # A worker that can only infer keeps its weights in pinned memory, which takes an accelerator. An optimizer that never steps
     # holds no state.
     engine = replace(engine_config(settings), forward_only=torch.accelerator.is_available())
-    return _worker(model, engine, optimizer_config(settings))
+    return _worker(model, settings, engine, optimizer_config(settings))
 
 
-def _worker(model: Path, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig) -> TrainingWorker:
-    worker = TrainingWorker(
+def _worker(model: Path, settings: LearnerSettings, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig) -> OneWorker:
+    torch.set_num_threads(settings.threads)
+    torch.manual_seed(settings.seed)
+    worker = OneWorker(
         TrainingWorkerConfig(
             model_type="language_model",
             model_config=_model_config(model),
@@ -66,11 +96,12 @@ def _worker(model: Path, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfi
 
 
 def _model_config(model: Path) -> HFModelConfig:
-    # veRL's plain path takes one logsumexp per token on a CPU; its "fused" torch kernel works in chunks and halves a step.
+    # veRL's plain path takes one logsumexp per token on a CPU; its "fused" torch kernel works in chunks and halves a step. It
+    # reads the output head past FSDP2, which shards a head apart unless it is the embeddings ("mixed Tensor and DTensor").
     return HFModelConfig(
         path=str(model),
         use_remove_padding=False,
-        use_fused_kernels=True,
+        use_fused_kernels=is_tied(model),
         fused_kernel_options={"impl_backend": "torch"},
         enable_gradient_checkpointing=False,
         override_config={"attn_implementation": "sdpa"},

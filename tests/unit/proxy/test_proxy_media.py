@@ -50,4 +50,5 @@ def test_places_are_the_runs_of_placeholders(parts: list[tuple[list[int], int]],
         ids += [9] * pads
     hashes = [m.sha256 for m in expected]
     assert place(hashes, ids, frozenset({9}), offset) == expected
+    assert place(hashes[1:], ids, frozenset({9}), offset, ["other", *hashes[:1]]) == expected
     assert place(hashes, ids, frozenset(), offset) == [Media(sha256=h) for h in hashes]

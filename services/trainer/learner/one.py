@@ -1,0 +1,37 @@
+"""veRL's worker, and what this project asks of the ranks of a learner besides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.workers.engine_workers import TrainingWorker
+
+from services.trainer.learner import folders
+
+
+class OneWorker(TrainingWorker):  # type: ignore[misc]  # veRL ships no types
+    """A rank's worker. All ranks call each method; files are written by the first."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
+    def set_lr(self, lr: float) -> None:
+        """Sets the learning rate, whatever the schedule says."""
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = lr
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
+    def export(self, file: Path) -> None:
+        """Writes all weights as safetensors, tied ones under each of their names."""
+        folders.export(self.engine, file, writes=self.rank == 0)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights, tied ones under each of their names; of the ranks, the first has them."""
+        found = folders.tensors(self.engine)
+        return found if self.rank == 0 else {}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
+    def save_model(self, begun_as: Path, folder: Path) -> None:
+        """Writes a model folder: weights of now, all else from the folder of the model it began as."""
+        folders.save_model(self.engine, begun_as, folder, writes=self.rank == 0)

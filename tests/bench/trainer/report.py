@@ -1,0 +1,116 @@
+"""What the trainer's benchmark says, and the bounds that it must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tests.bench.trainer.groups import Shape
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one step of ours, by phase.
+
+    Attributes:
+        read: groups from their messages to plain lists, checked.
+        weigh: rewards to advantages and weights.
+        update: all that the learner does: tensors, veRL's calls, metrics.
+    """
+
+    read: float
+    weigh: float
+    update: float
+
+    @property
+    def step(self) -> float:
+        """All phases."""
+        return self.read + self.weigh + self.update
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A step of ours, and veRL's bare calls on a step's tensors right after it, in seconds by veRL's name."""
+
+    ours: Phases
+    bare: dict[str, float]
+
+
+class Push(msgspec.Struct, frozen=True, kw_only=True):
+    """New weights into a vLLM that serves, once.
+
+    Attributes:
+        bytes: of the weights' file.
+        export_s: seconds until it was written.
+        load_s: seconds for which generation stood still.
+    """
+
+    bytes: int
+    export_s: float
+    load_s: float
+
+    @property
+    def push_s(self) -> float:
+        """All of it."""
+        return self.export_s + self.load_s
+
+
+class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A figure and what it has to be at least or at most."""
+
+    found: float
+    holds: bool
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of one run.
+
+    Attributes:
+        shape: of its steps.
+        rounds: at least one. The fastest counts, of ours and of veRL's apart: what else the machine does only adds.
+        pushes: of the step's model, the fastest counts; none without an engine.
+    """
+
+    shape: Shape
+    rounds: Sequence[Round]
+    pushes: Sequence[Push] = ()
+
+    def bounds(self) -> dict[str, Bound]:
+        """Everything that must hold, by name. Shorter steps would measure Python, not training."""
+        bare, ratio = self._bare_s, self._ours.step / self._bare_s
+        return {
+            "bare_step_s": Bound(round(bare, 3), bare >= 1.0, at_least=1.0),
+            "overhead_ratio": Bound(round(ratio, 3), ratio <= 1.1, at_most=1.1),
+        }
+
+    def json(self) -> bytes:
+        """One line: the figures, and their `bounds`."""
+        ours = self._ours
+        by_phase = msgspec.structs.asdict(ours) | {"step": ours.step} | {f"bare_{n}": s for n, s in self._bare.items()}
+        found = {
+            "step_s": {name: round(seconds, 4) for name, seconds in by_phase.items()},
+            "overhead_ratio": round(ours.step / self._bare_s, 3),
+            "tokens": self.shape.tokens,
+            "tokens_per_s": round(self.shape.tokens / ours.step),
+            "trained_tokens_per_s": round(self.shape.trained / ours.step),
+        }
+        if self.pushes:
+            best = min(self.pushes, key=lambda push: push.push_s)
+            found |= {"push_s": round(best.push_s, 4), "push_bytes": best.bytes, "push": best}
+        return msgspec.json.encode(found | {"bounds": self.bounds()})
+
+    @property
+    def _ours(self) -> Phases:
+        return min((r.ours for r in self.rounds), key=lambda phases: phases.step)
+
+    @property
+    def _bare(self) -> dict[str, float]:
+        return min((r.bare for r in self.rounds), key=lambda bare: sum(bare.values()))
+
+    @property
+    def _bare_s(self) -> float:
+        return sum(self._bare.values())
