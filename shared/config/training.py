@@ -58,7 +58,6 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         actor: the policy's loss and its steps.
         optim: the optimizer and its schedule.
         parallel: where the learner runs.
-        max_staleness: weight versions by which the oldest call of a group may lag behind the one that is trained.
         quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
         max_tokens: tokens of one reply in rollouts.
         oversample: groups started a step at most, as a multiple of `groups`, when groups are dropped.
@@ -85,7 +84,6 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     actor: ActorConfig = ActorConfig()
     optim: OptimConfig = OptimConfig()
     parallel: ParallelConfig = ParallelConfig()
-    max_staleness: Whole = 0
     quarantine_after: Whole = 3
     max_tokens: Count = 512
     oversample: Annotated[float, Meta(ge=1)] = 1.5
