@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from services.trainer.fleet import Replica
 from services.trainer.ports import Learner
@@ -113,6 +113,8 @@ class Publisher:
         finally:
             watch.cancel()
             await asyncio.wait({watch})
+            with suppress(StoreUnavailable):  # it may have been waiting for the calls of an engine that it had closed
+                await self._reopen_untouched()
 
     async def _watch(self) -> None:
         while True:

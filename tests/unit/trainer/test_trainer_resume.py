@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from services.trainer.checkpoints import STATE
+from services.trainer.metrics_file import SUCCESS
 from shared.events import RolloutStart, RunEvaluated, RunStaged, RunStart, RunStepped
 from tests.unit.trainer.twins import MakeWorld, World, by_number
 from tests.waiting import until
@@ -26,8 +27,9 @@ async def stopped(world: World, step: int) -> World:
 
 
 def lines(world: World) -> list[int]:
-    """The steps that `metrics.jsonl` has."""
-    return [json.loads(line)["step"] for line in (world.folder / "metrics.jsonl").read_text().splitlines()]
+    """The training steps that `metrics.jsonl` has."""
+    known = [json.loads(line) for line in (world.folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["step"] for line in known if SUCCESS not in line]
 
 
 @pytest.fixture
