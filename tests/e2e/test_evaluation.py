@@ -20,9 +20,7 @@ RIGHT = '[ "$(cat out.txt 2>/dev/null)" = yes ]'
 VERDICT = f'if {RIGHT}; then echo 1; else echo 0; fi > "${{LOGS_DIR:-/logs}}/verifier/reward.txt"'
 
 
-def write_task(
-    folder: Path, name: str, command: str, *, verifier: str = VERDICT.format(test=RIGHT), limit_s: float = 40
-) -> None:
+def write_task(folder: Path, name: str, command: str, *, verifier: str = VERDICT, limit_s: float = 40) -> None:
     task = folder / name
     for sub in ("environment", "tests"):
         (task / sub).mkdir(parents=True)
