@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ from shared.errors import SandboxAway
 from tests.contract.docker_room import DONE, TOOLS_IMAGE, Room, ScriptedTools, open_room
 from tests.waiting import until
 
+log = logging.getLogger(__name__)
+
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("docker_engine")]
 
 
@@ -26,11 +29,11 @@ class Engine:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.host = f"unix://{folder}/docker.sock"
-        self._log = folder / "log"
+        self._log, self._pid = folder / "log", folder / "pid"
         self._argv = [
             "unshare", "--net", str(program),  # an engine without a bridge would remove the machine's
             "--host", self.host, "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false",
-            f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid",
+            f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={self._pid}",
         ]  # fmt: skip
         top = program.parents[2]  # not installed, but unpacked there
         libraries = [str(path) for path in top.glob("usr/lib/*-linux-gnu*")] if top != Path("/") else []
@@ -40,6 +43,7 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self._pid.unlink(missing_ok=True)  # of one that was killed; by now the number may be somebody else's
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._argv, env=self._env, stdout=log, stderr=log)
 
@@ -47,6 +51,10 @@ class Engine:
         assert self._process is not None
         self._process.send_signal(number)
         self._process.wait()
+
+    def log(self) -> str:
+        """The end of what it said."""
+        return self._log.read_text(errors="replace")[-5000:]
 
     def answers(self) -> bool:
         return subprocess.run(["docker", "--host", self.host, "info"], capture_output=True, check=False).returncode == 0
@@ -65,6 +73,7 @@ def engine() -> Iterator[Engine]:
     try:
         yield own
     finally:
+        log.warning("the engine said:\n%s", own.log())  # shown if the test fails
         own.end(signal.SIGTERM)
         _end_containerd(folder / "exec" / "containerd" / "containerd.pid")
         subprocess.run(["umount", "--recursive", "--quiet", folder / "data"], check=False)
