@@ -1,7 +1,9 @@
 """The table of engines that serve the policy: which of them take calls, and under which weight version.
 
 A call is given to one of them in the step that numbers it (`shared.store.intents`): the one that its session used before, for
-its prefix cache, else the open one with the fewest calls in flight. The trainer closes and opens them.
+its prefix cache, unless that has over twice as many calls in flight as another, and two; else the open one with the fewest.
+While weights are pushed to one after another, sessions crowd at those that are open; afterwards they spread again.
+The trainer closes and opens them.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ local function chooser(entries, calls)
   end
   local function choose(own, avoid)
     if #open < 2 then return open[1] end
-    if own and version[own] and own ~= avoid then return own end
     if not load then count() end
     local best
     for _, replica in ipairs(open) do
       if replica ~= avoid and (not best or load[replica] < load[best]) then best = replica end
     end
+    if own and version[own] and load[own] <= 2 * load[best] + 2 then best = own end
     load[best] = load[best] + 1
     return best
   end

@@ -54,6 +54,15 @@ async def test_the_engine_with_the_fewest_calls_takes_a_new_session(several: Ses
     assert (await call(several, 4)).replica == busy[0].replica
 
 
+async def test_sessions_that_crowd_at_an_engine_spread_again(several: Sessions) -> None:
+    await several.replicas.close(TWO, 4)
+    crowded = [await call(several, n % 4) for n in range(6)]
+    await several.replicas.open(TWO, 4)
+    for done in crowded[:2]:
+        await several.end(done.session_id, done.seq, "delivered")
+    assert [(await call(several, n)).replica for n in range(4)] == [TWO, ONE, TWO, ONE]
+
+
 async def test_a_call_carries_the_version_of_the_engine_that_serves_it(several: Sessions) -> None:
     for n in range(4):
         given = await call(several, n)

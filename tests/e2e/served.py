@@ -29,7 +29,7 @@ from tests.unit.proxy.world import World, living_world
 if TYPE_CHECKING:
     from services.trainer.learner import VerlLearner
 
-PATIENCE_S = 500.0
+PATIENCE_S = 150.0
 EXACT = 1e-4
 """Nats that fp32 log-probs of vLLM and veRL may differ by."""
 
