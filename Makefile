@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -21,9 +21,13 @@ setup: ## make .venv with everything pinned; again: only after a pin changed
 demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
+# The files that take longest come first, so that no core is without work in the end; stacks of processes come two at a time.
 test: setup mini check ## checks and tests, with real engines and servers
-	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet"
-	@$(BIN)/python -m pytest tests/hostile tests/e2e -m "not harness and not fleet"
+	@$(BIN)/python -m pytest tests/contract tests/unit -n auto --dist loadfile --no-loadscope-reorder -m "not harness and not fleet"
+	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long"
+
+test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push
+	@$(BIN)/python -m pytest tests/e2e -m long
 
 kubernetes: ## build a small real Kubernetes from Debian's source, unless it is there (minutes; Debian 12)
 	@scripts/kubernetes.sh build
@@ -36,7 +40,7 @@ test-fleet: test-kubernetes ## these, and tests that build images of harnesses (
 
 test-harnesses: setup ## installs Claude Code, Codex, pi and others, and tests with the real programs (PROGRAMS="claude codex")
 	@$(BIN)/openforge harness install $(PROGRAMS)
-	@$(BIN)/python -m pytest -m "harness and not fleet"
+	@$(BIN)/python -m pytest -m "harness and not fleet and not long"
 	@$(BIN)/python -m tests.conformance --harness "$(CONFORM)" --mode splice
 
 test-fast: setup ## unit tests that start nothing, on all cores, under a minute

@@ -80,6 +80,7 @@ async def after_a_push(one: Served, _: pytest.MonkeyPatch) -> None:
     one.kill()
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("kill", [while_generating, before_a_push, during_an_update, during_the_probe, after_a_push])
 async def test_a_killed_engine_comes_back_with_the_newest_weights_and_calls_go_on(one: Served, kill: Kill) -> None:
