@@ -62,7 +62,10 @@ local call = redis.call('HGET', KEYS[2], ARGV[1] .. '/' .. ARGV[2])
 if not call then return {{'sealed'}} end
 local choose, version = chooser(redis.call('HGETALL', KEYS[1]), KEYS[2])
 local at = choose(false, ARGV[3])
-if not at then return {{'hold'}} end
+if not at then  -- it waits at none: an engine that is to load weights must not wait for it
+  redis.call('HSET', KEYS[2], ARGV[1] .. '/' .. ARGV[2], string.match(call, '^%S+') .. ' ')
+  return {{'hold'}}
+end
 redis.call('HSET', KEYS[3], 'replica', at)
 redis.call('HSET', KEYS[2], ARGV[1] .. '/' .. ARGV[2], string.match(call, '^%S+') .. ' ' .. at)
 return {{'ok', version[at], at}}

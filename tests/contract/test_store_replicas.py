@@ -102,6 +102,11 @@ async def test_a_call_that_is_alone_with_its_engine_stays_or_is_held(several: Se
     assert await several.move(given) == given
     await several.replicas.close(given.replica, 3)
     assert await several.move(given) == "hold"
+    assert (await several.replicas.in_flight(given.replica), await several.replicas.in_flight()) == (0, 1)  # it waits at none
+    await several.replicas.open(other, 4)
+    again = await several.move(given)
+    assert isinstance(again, Begun)
+    assert (again.replica, await several.replicas.in_flight(other)) == (other, 1)
     await several.seal(given.session_id, 0)
     assert await several.move(given) == "sealed"
 
