@@ -41,6 +41,7 @@ class Gate:
         Raises:
             StoreUnavailable, BusUnavailable: to be tried again.
         """
+        await self._replicas.retain(self._addresses)
         unknown = await self._replicas.unknown(self._addresses)
         if not unknown:
             return

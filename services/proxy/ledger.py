@@ -33,12 +33,16 @@ class Wait:
         client: is shown signs of life, if it wants a stream.
         hold_s: how long it waits in all.
         streamed: it wants a stream.
+
+    Attributes:
+        refused: engines that could not be reached since the last pause.
     """
 
     def __init__(self, client: Client, hold_s: float, streamed: bool) -> None:
         self._client, self._streamed = client, streamed
         now = time.monotonic()
         self._until, self._sign = now + hold_s, now + SIGN_S
+        self.refused: set[str] = set()
 
     async def pause(self, why: str) -> None:
         """Waits for a moment.
@@ -103,15 +107,17 @@ class Ledger:
             Refused: `why`, after `proxy.hold_s`; 403 the session was sealed meanwhile; 503 no store.
             ClientLeft: the client hung up while it waited.
         """
+        wait.refused.add(begun.replica)
         while True:
             try:
-                moved = await self._sessions.move(begun)
+                moved = await self._sessions.move(begun, wait.refused)
             except StoreUnavailable as e:
                 raise unavailable(str(e)) from None
             if moved == "sealed":
                 raise _sealed()
-            if isinstance(moved, Begun) and moved.replica != begun.replica:
+            if isinstance(moved, Begun) and moved.replica not in wait.refused:
                 return moved
+            wait.refused.clear()
             await wait.pause(str(why))
             if isinstance(moved, Begun):
                 return moved

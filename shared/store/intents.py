@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -56,12 +56,14 @@ for n = 3, #KEYS do replies[n - 2] = begin(KEYS[n], ARGV[n]) end
 return replies
 """
 
-# KEYS: replicas, calls in flight, session   ARGV: session id, seq, replica that cannot be reached
+# KEYS: replicas, calls in flight, session   ARGV: session id, seq, replicas that cannot be reached
 _MOVE = f"""{CHOOSE}
 local call = redis.call('HGET', KEYS[2], ARGV[1] .. '/' .. ARGV[2])
 if not call then return {{'sealed'}} end
 local choose, version = chooser(redis.call('HGETALL', KEYS[1]), KEYS[2])
-local at = choose(false, ARGV[3])
+local avoid = {{}}
+for n = 3, #ARGV do avoid[ARGV[n]] = true end
+local at = choose(false, avoid)
 if not at then  -- it waits at none: an engine that is to load weights must not wait for it
   redis.call('HSET', KEYS[2], ARGV[1] .. '/' .. ARGV[2], string.match(call, '^%S+') .. ' ')
   return {{'hold'}}
@@ -136,14 +138,15 @@ class Intents:
             self._beginning = asyncio.create_task(self._begin_all())
         return await reply
 
-    async def move(self, begun: Begun) -> Begun | Refusal:
-        """Gives a call of which nothing was sampled to another replica than its own, or to that again if there is no other.
+    async def move(self, begun: Begun, tried: Collection[str] = ()) -> Begun | Refusal:
+        """Gives a call of which nothing was sampled to another replica than its own and those that were tried before, or to one
+        of these again if there is no other.
 
         `hold` if none is open, `sealed` if the call was given up meanwhile.
         """
         keys = [self._key("replicas"), self._key("replicas", "calls"), self._key("sess", begun.session_id)]
         with store_errors("move a call"):
-            reply = await self._move(keys=keys, args=[begun.session_id, begun.seq, begun.replica])
+            reply = await self._move(keys=keys, args=[begun.session_id, begun.seq, begun.replica, *tried])
         if text(reply[0]) != "ok":
             return "hold" if text(reply[0]) == "hold" else "sealed"
         return msgspec.structs.replace(begun, version=int(reply[1]), replica=text(reply[2]))

@@ -16,7 +16,8 @@ from shared.errors import StoreWiped
 from shared.store.connect import Client, Keys, store_errors, text
 
 # A chunk of Lua: from the table and the calls in flight to the replica that takes the next call.
-# `entries`: the table as HGETALL gives it; `calls`: name of the hash of calls in flight; `avoid`: only if there is no other.
+# `entries`: the table as HGETALL gives it; `calls`: name of the hash of calls in flight; `avoid`: set of those that
+# are taken only if there is no other.
 CHOOSE = """
 local function chooser(entries, calls)
   local version, open, load = {}, {}, nil
@@ -38,10 +39,13 @@ local function chooser(entries, calls)
   local function choose(own, avoid)
     if #open < 2 then return open[1] end
     if not load then count() end
-    local best
+    local best, rest
     for _, replica in ipairs(open) do
-      if replica ~= avoid and (not best or load[replica] < load[best]) then best = replica end
+      if avoid and avoid[replica] then
+        if not rest or load[replica] < load[rest] then rest = replica end
+      elseif not best or load[replica] < load[best] then best = replica end
     end
+    best = best or rest
     if own and version[own] and load[own] <= 2 * load[best] + 2 then best = own end
     load[best] = load[best] + 1
     return best
@@ -112,6 +116,13 @@ class Replicas:
         states = [field for replica, version in versions.items() for field in (replica, f"open {version}")]
         with store_errors("restore the replicas"):
             await self._restore(keys=[self._table], args=[self._life_s, *states])
+
+    async def retain(self, replicas: Iterable[str]) -> None:
+        """Forgets all others: engines of an earlier stack of the run, which had other addresses."""
+        wanted = set(replicas)
+        with store_errors("look at the replicas"):
+            if gone := [name for name in map(text, await self._redis.hkeys(self._table)) if name not in wanted]:
+                await self._redis.hdel(self._table, *gone)
 
     async def unknown(self, replicas: Iterable[str]) -> list[str]:
         """Those of some replicas that are not in the table: it is new, or the store lost it."""

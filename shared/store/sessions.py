@@ -6,7 +6,7 @@ A session is one attempt of one rollout. Its secret opens it; sealing it revokes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from shared.errors import StoreWiped
@@ -106,9 +106,9 @@ class Sessions:
         """Numbers a call and leaves its intent, or says why not: no such secret, session sealed, no replica open."""
         return await self._intents.begin(secret, proxy_id)
 
-    async def move(self, begun: Begun) -> Begun | Refusal:
+    async def move(self, begun: Begun, tried: Collection[str] = ()) -> Begun | Refusal:
         """Gives a call of which nothing was sampled to another replica, see `Intents.move`."""
-        return await self._intents.move(begun)
+        return await self._intents.move(begun, tried)
 
     async def status(self, secret: str) -> str | None:
         """`live` or `sealed`; None if no session has that secret."""

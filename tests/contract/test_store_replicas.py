@@ -111,6 +111,25 @@ async def test_a_call_that_is_alone_with_its_engine_stays_or_is_held(several: Se
     assert await several.move(given) == "sealed"
 
 
+async def test_a_call_is_not_sent_to_and_fro_between_engines_that_are_gone(several: Sessions) -> None:
+    await several.replicas.restore({THREE: 4})
+    busy = [await call(several, n % 4) for n in range(6)]
+    given, gone = busy[0], {ONE, TWO}
+    assert given.replica in gone
+    moved = await several.move(given, gone)
+    assert isinstance(moved, Begun)
+    assert moved.replica == THREE
+    again = await several.move(moved, {ONE, TWO, THREE})
+    assert isinstance(again, Begun)  # all were tried: any of them
+
+
+async def test_engines_of_an_earlier_stack_are_forgotten(several: Sessions) -> None:
+    await several.replicas.retain([TWO, THREE])
+    assert await several.replicas.look() == {TWO: ReplicaState(open=True, version=4)}
+    await several.replicas.retain([TWO])
+    assert (await call(several, 0)).replica == TWO
+
+
 async def test_calls_of_a_dead_proxy_are_not_in_flight(several: Sessions) -> None:
     assert isinstance(await several.begin("secret 0", "dead"), Begun)
     assert await several.replicas.in_flight() == 0

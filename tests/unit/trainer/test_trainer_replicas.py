@@ -258,8 +258,8 @@ async def test_an_engine_that_is_slow_to_answer_is_not_taken_for_dead(
 ) -> None:
     world = await make_engines()
     await world.publisher.publish(world.learner, 0)
-    monkeypatch.setattr("services.trainer.weights._LOOK_S", 0.01)
-    world.engines[1].weights.slow_s = 0.1
+    monkeypatch.setattr("services.trainer.weights._LOOK_S", 0.3)
+    world.engines[1].weights.slow_s = 0.8
     await world.publisher.check_served(0)
     assert len(await world.open()) == 2
     monkeypatch.setattr("services.trainer.publish.SILENT_S", 0.0)
