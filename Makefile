@@ -21,9 +21,8 @@ setup: ## make .venv with everything pinned; again: only after a pin changed
 demo: setup ## train the example agent (SEED=0 REWARD=verifier|coin MODE=record|splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
-# The files that take longest come first, so that no core is without work in the end; stacks of processes come two at a time.
 test: setup mini check ## checks and tests, with real engines and servers
-	@$(BIN)/python -m pytest tests/contract tests/unit -n auto --dist loadfile --no-loadscope-reorder -m "not harness and not fleet"
+	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet"
 	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long"
 
 test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push

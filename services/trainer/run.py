@@ -190,13 +190,18 @@ def learner_settings(config: Config) -> LearnerSettings:
     """The learner's settings for RL.
 
     Raises:
-        ConfigError: rollouts would be greedy, or a row could be longer than a micro-batch.
+        ConfigError: rollouts would be greedy, a row could be longer than a micro-batch, or the learner is to be on GPUs.
     """
     trainer, budget = config.trainer, config.trainer.actor.ppo_max_token_len_per_gpu
     if config.engine.max_model_len > budget:
         raise ConfigError(
             f"a row may have engine.max_model_len = {config.engine.max_model_len} tokens, and is never cut for training; set "
             f"trainer.actor.ppo_max_token_len_per_gpu = {budget} to as many or more"
+        )
+    if trainer.parallel.nnodes:
+        raise ConfigError(
+            f"trainer.parallel.nnodes = {trainer.parallel.nnodes}: a learner on GPUs cannot be started yet, only looked at "
+            "(`openforge check CONFIG --dry-run`); set it to 0"
         )
     if not config.proxy.temperature:
         raise ConfigError("proxy.temperature is 0: greedy rollouts do not explore, and have no log-probs to learn from")

@@ -28,7 +28,6 @@ from services.trainer.learner.one import OneWorker
 from services.trainer.model import is_tied
 from services.trainer.ports import LearnerSettings
 from services.trainer.ranks.group import RankGroup
-from shared.errors import ConfigError
 
 Worker = OneWorker | RankGroup
 """Both have the methods of veRL's worker."""
@@ -56,10 +55,6 @@ def reference(model: Path, settings: LearnerSettings) -> Worker:
 
 
 def _spread(make: Callable[[], OneWorker], settings: LearnerSettings) -> Worker:
-    if settings.parallel.nnodes:
-        raise ConfigError(
-            "trainer.parallel.nnodes: a learner on GPUs can be looked at (`check --dry-run`), not run yet; set it to 0"
-        )
     if settings.parallel.ranks > 1:
         return RankGroup(make, settings.parallel.ranks)
     join_group()

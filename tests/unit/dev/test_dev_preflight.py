@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from services.dev.preflight import check_capacity, check_teacher, check_trainable
-from shared.config import CapacityConfig, Config, EngineConfig, OrchestratorConfig, ProxyConfig, StoreConfig, resolve
+from shared.config import (
+    CapacityConfig,
+    Config,
+    EngineConfig,
+    OrchestratorConfig,
+    ParallelConfig,
+    ProxyConfig,
+    StoreConfig,
+    TrainerConfig,
+    resolve,
+)
 from shared.errors import ConfigError
 
 
@@ -16,12 +26,14 @@ def config(**engine: Any) -> Config:
     return Config(engine=EngineConfig(**engine), proxy=ProxyConfig(mode="teacher"))
 
 
-def test_a_teacher_is_not_trained_on() -> None:
+def test_what_cannot_be_trained_is_refused_before_anything_starts() -> None:
     check_trainable(Config())
     with pytest.raises(ConfigError, match="openforge rollout"):
         check_trainable(config())
     with pytest.raises(ConfigError, match=r"set trainer\.actor\.ppo_max_token_len_per_gpu = 32768 to as many or more"):
         check_trainable(Config(engine=EngineConfig(max_model_len=40000)))
+    with pytest.raises(ConfigError, match="a learner on GPUs cannot be started yet"):
+        check_trainable(Config(trainer=TrainerConfig(parallel=ParallelConfig(nnodes=1))))
 
 
 def test_a_teacher_needs_an_address_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
