@@ -39,6 +39,7 @@ class Supervisor:
         self._once_ready: set[str] = set()
         self._stopping = False
         self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
+        self._strangers = set(psutil.Process().children())  # not ours to end, nor to wait for
         adopt_orphans()
         self._reaper = asyncio.create_task(self._reap_orphans())
 
@@ -84,14 +85,14 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Ends all children, the last started first, then whatever they left behind."""
+        """Ends all children, the last started first, then whatever they left behind. What ran before is left alone."""
         self._stopping = True
         self._reaper.cancel()
         for keeper in self._keepers.values():
             keeper.cancel()
         for name in reversed(list(self._processes)):
             await end(self._processes[name], self._specs[name].grace_s)
-        await asyncio.to_thread(_sweep)
+        await asyncio.to_thread(_sweep, self._strangers)
 
     async def _keep(self, spec: ProcessSpec) -> None:
         deaths: list[float] = []
@@ -119,7 +120,7 @@ class Supervisor:
     async def _reap_orphans(self) -> None:
         while True:
             await asyncio.sleep(_REAP_S)
-            _reap({p.pid for p in self._processes.values()})
+            _reap(self._strangers, {p.pid for p in self._processes.values()})
 
     def _fail(self, spec: ProcessSpec, code: int) -> None:
         if not self.failed.done():
@@ -138,17 +139,27 @@ def _ended(spec: ProcessSpec, code: int) -> StackError:
     return StackError(f"{spec.name} ended with {describe_exit(code)}{': ' + words if words else ''} (log: {spec.log})")
 
 
-def _reap(spare: set[int]) -> None:
+def _children(strangers: set[psutil.Process]) -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child not in strangers]
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process, *process.children(recursive=True)]
+    return [process]
+
+
+def _reap(strangers: set[psutil.Process], kept: set[int]) -> None:
     """Descendants whose parent died are handed to this process; those that ended would stay as zombies."""
-    for child in psutil.Process().children():
-        if child.pid not in spare:
+    for child in _children(strangers):
+        if child.pid not in kept:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child.pid, os.WNOHANG)
 
 
-def _sweep() -> None:
+def _sweep(strangers: set[psutil.Process]) -> None:
     """Ends descendants that outlived their parents (they were handed to this process)."""
-    left = psutil.Process(os.getpid()).children(recursive=True)
+    left = [process for child in _children(strangers) for process in _family(child)]
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -54,6 +55,21 @@ async def test_what_a_dead_child_left_of_its_group_is_ended_before_it_is_started
     await until(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE)
     await supervisor.ready("engine", 20)
     assert not supervisor.failed.done()
+
+
+async def test_what_ran_before_the_supervisor_is_left_alone(tmp_path: Path) -> None:
+    stranger = await asyncio.create_subprocess_exec("/bin/sh", "-c", "sleep 1000 & wait")
+    await until(lambda: len(psutil.Process(stranger.pid).children()) == 1)
+    supervisor = Supervisor(lambda note: None)
+    await supervisor.start(engine(tmp_path))
+    left = await killed(supervisor)
+    await supervisor.stop()
+    family = [psutil.Process(stranger.pid), *psutil.Process(stranger.pid).children()]
+    assert len(family) == 2
+    assert not psutil.pid_exists(left)
+    for process in family:
+        process.kill()
+    assert await stranger.wait() == -9  # its end is still ours to see
 
 
 async def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
