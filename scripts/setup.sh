@@ -45,7 +45,7 @@ check_host() {
 }
 
 # vLLM loads libnuma, which a bare Debian lacks. Without root its package is unpacked here instead of installed;
-# services/trainer/vllm_command.py shows vLLM the place.
+# services/trainer/vllm/command.py shows vLLM the place.
 install_libnuma() {
   "$PYTHON" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null && return
   local work

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 from services.dev.servers import free_port
-from services.trainer.vllm_command import vllm_command
+from services.trainer.vllm.command import vllm_command
 from shared.config import EngineConfig
 from tests.embedded import Address, nats, valkey
 from tests.engine.scripted import ScriptedEngine

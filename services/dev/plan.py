@@ -19,7 +19,7 @@ from services.app import SERVICES, ready_file
 from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.dev.settings_file import write_settings
-from services.trainer.vllm_command import vllm_command
+from services.trainer.vllm.command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
 
@@ -124,7 +124,7 @@ def _engines(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec], P
     served = str(folder / "serving") if config.engine.model else ""
     serving: ProcessSpec | None = None
     if not config.engine.command:
-        copy = [sys.executable, "-m", "services.trainer.serving", config.engine.model, served]
+        copy = [sys.executable, "-m", "services.trainer.weights.serving", config.engine.model, served]
         serving = ProcessSpec("serving copy", copy, folder / "logs" / "serving.log")
     ports = [free_port() for _ in range(config.engine.replicas)]
     specs = [_engine(config, folder, served, number, port) for number, port in enumerate(ports, 1)]

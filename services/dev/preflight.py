@@ -7,9 +7,9 @@ import shutil
 import socket
 from pathlib import Path
 
+from services.trainer.books.trackers import check_trackers
 from services.trainer.run import learner_settings
-from services.trainer.sft_rows import rows_file
-from services.trainer.trackers import check_trackers
+from services.trainer.sft.rows import rows_file
 from shared.config import Config
 from shared.errors import ConfigError, TaskError
 from shared.task import list_tasks, load_task

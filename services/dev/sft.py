@@ -14,7 +14,7 @@ from services.dev.preflight import check_disk, check_model_folder
 from services.dev.signals import INTERRUPTED
 from services.trainer.run import learner_settings
 from services.trainer.service import verl_learner
-from services.trainer.sft import FILE, SftReport, WarmStart
+from services.trainer.sft.stage import FILE, SftReport, WarmStart
 from shared.config import Config
 from shared.errors import ConfigError
 

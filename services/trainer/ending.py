@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from services.trainer.ledger import Ledger
-from services.trainer.meter import Meter
-from services.trainer.records import Doomed, Dropped
-from services.trainer.state import INTERRUPTED, Group, RunState
+from services.trainer.books.ledger import Ledger
+from services.trainer.books.meter import Meter
+from services.trainer.journal.records import Doomed, Dropped
+from services.trainer.journal.state import INTERRUPTED, Group, RunState
 from services.trainer.tools import Tools
 
 FAILED = "step_failed"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from services.trainer.samples import Sample
+from services.trainer.batch.samples import Sample
 from shared.config import ActorConfig, AlgorithmConfig, OptimConfig, ParallelConfig
 
 

@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from services.trainer.books.meter import Meter
 from services.trainer.ending import end_rollouts, final_books
-from services.trainer.evaluate import evaluate, evaluation_metrics, write_report
-from services.trainer.meter import Meter
+from services.trainer.evaluation.evaluate import evaluate, evaluation_metrics, write_report
+from services.trainer.groups.rollouts import Rollouts
+from services.trainer.groups.tasks import TaskOrder, find_tasks
+from services.trainer.journal.records import Evaluated, Saved
+from services.trainer.journal.resume import run_folder, save, take_up
 from services.trainer.model import vocab_size
 from services.trainer.ports import Learner, LearnerSettings
-from services.trainer.publish import Publisher
-from services.trainer.records import Evaluated, Saved
-from services.trainer.resume import run_folder, save, take_up
-from services.trainer.rollouts import Rollouts
-from services.trainer.sft import WarmStart
-from services.trainer.tasks import TaskOrder, find_tasks
+from services.trainer.sft.stage import WarmStart
 from services.trainer.tools import Tools
 from services.trainer.training import Training, report
+from services.trainer.weights.publish import Publisher
 from shared.config import Config
 from shared.errors import ConfigError, ForgeError
 from shared.events import RunEvaluated

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import msgspec
 
-from services.trainer.desk import GroupDesk
-from services.trainer.files import RunFiles, Summary
-from services.trainer.fleet import Fleet
-from services.trainer.history import History
-from services.trainer.picture import draw_run
+from services.trainer.books.files import RunFiles, Summary
+from services.trainer.books.picture import draw_run
+from services.trainer.books.trackers import FINISH_S, Trackers, open_with_verl, wanted
+from services.trainer.groups.desk import GroupDesk
+from services.trainer.journal.history import History
+from services.trainer.journal.records import Sealed
+from services.trainer.journal.resume import open_history, run_folder
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
-from services.trainer.records import Sealed
-from services.trainer.resume import open_history, run_folder
 from services.trainer.run import STOPPED, Run
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
-from services.trainer.trackers import FINISH_S, Trackers, open_with_verl, wanted
+from services.trainer.weights.fleet import Fleet
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ConfigError, ForgeError, Rejected

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from services.trainer.desk import GroupDesk
-from services.trainer.files import RunFiles, Summary
-from services.trainer.fleet import Fleet
-from services.trainer.history import History
+from services.trainer.books.files import RunFiles, Summary
+from services.trainer.groups.desk import GroupDesk
+from services.trainer.journal.history import History
 from services.trainer.ports import LearnerFactory
 from services.trainer.thread import LearnerThread
+from services.trainer.weights.fleet import Fleet
 from shared.bus import Bus
 from shared.config import Config
 from shared.events import RunStaged

@@ -8,16 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from services.trainer.advantage import credit
-from services.trainer.meter import Meter
-from services.trainer.metrics import on_policy_gap, step_metrics
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample
+from services.trainer.books.meter import Meter
+from services.trainer.books.metrics import on_policy_gap, step_metrics
+from services.trainer.groups.rollouts import Rollouts
+from services.trainer.groups.step import Gathered, gathered
+from services.trainer.journal.records import Begun, Done
 from services.trainer.ports import Learner, Update
-from services.trainer.publish import Publisher
-from services.trainer.records import Begun, Done
-from services.trainer.rollouts import Rollouts
-from services.trainer.samples import Sample
-from services.trainer.step import Gathered, gathered
 from services.trainer.tools import Tools
+from services.trainer.weights.publish import Publisher
 from shared.events import RunStepped
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from typing import TextIO
 
 import msgspec
 
-from services.trainer.pushed import WeightFiles
+from services.trainer.weights.pushed import WeightFiles
 
 SIZES = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000]
 _TENSORS = 8
@@ -59,7 +59,7 @@ def transfer(size: int, folder: Path) -> float:
     import torch
     from safetensors.torch import load_file, save_file
 
-    from services.trainer.vllm_file_engine import confined, verified
+    from services.trainer.vllm.file_engine import confined, verified
 
     weights = {f"w{n}": torch.ones(size // _TENSORS // 4) for n in range(_TENSORS)}
     began = time.monotonic()

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from services.app import serve
-from services.trainer.desk import GroupDesk
-from services.trainer.history import History
-from services.trainer.records import Done
-from services.trainer.weights import VllmEngine
+from services.trainer.groups.desk import GroupDesk
+from services.trainer.journal.history import History
+from services.trainer.journal.records import Done
+from services.trainer.weights.client import VllmEngine
 from shared.config import load_config
 
 PHASES = ("before the ack", "in the update", "in the checkpoint", "in the push", "after the push")

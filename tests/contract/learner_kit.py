@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from safetensors.torch import load_file
 
+from services.trainer.batch.samples import Sample, Vote
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample, Vote
 from shared.config import AlgorithmConfig
 from shared.events import Span
 

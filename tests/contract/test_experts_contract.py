@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from services.collector.assemble import assemble
+from services.trainer.batch.samples import Sample, completed, unpack
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample, completed, unpack
 from shared.config import EngineConfig, OptimConfig
 from shared.errors import FidelityError
 from shared.events import BlobRef
@@ -83,7 +83,7 @@ async def test_a_step_replays_what_the_engine_chose(world: World) -> None:
 def test_experts_that_cannot_be_are_refused() -> None:
     import torch
 
-    from services.trainer.routing import FREE, routed_experts
+    from services.trainer.verl.routing import FREE, routed_experts
 
     sample, mask = Sample([1, 2, 3], 1, [1, 1], [-1.0, -1.0]), torch.ones(2, 3, dtype=torch.int64)
     good = with_experts(sample, np.ones((2, LAYERS, CHOSEN), np.uint8))

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
+from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample
 from shared.config import ActorConfig, OptimConfig, ParallelConfig
 from shared.errors import ForgeError
 from shared.events import Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 
 from services.collector.assemble import assemble
-from services.trainer.samples import read_vote
+from services.trainer.batch.samples import read_vote
 from tests.unit.collector.rollouts import Session, few, sessions
 from tests.unit.trainer.twins import trajectory
 

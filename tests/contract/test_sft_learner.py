@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.trainer.journal.unpack import unpack
 from services.trainer.ports import Learner, LearnerSettings
-from services.trainer.sft import FILE, SftReport, WarmStart, mean_loss
-from services.trainer.sft_rows import Limits, read_rows
-from services.trainer.unpack import unpack
+from services.trainer.sft.rows import Limits, read_rows
+from services.trainer.sft.stage import FILE, SftReport, WarmStart, mean_loss
 from shared.config import Config, EngineConfig, OptimConfig, WarmStartConfig
 from shared.errors import ConfigError
 from shared.events import Span

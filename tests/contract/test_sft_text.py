@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.trainer.sft_text import HuggingFaceTokenizer, Message, Unaligned, rows_of
+from services.trainer.sft.text import HuggingFaceTokenizer, Message, Unaligned, rows_of
 from shared.errors import ConfigError
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -16,7 +16,7 @@ LOG = f"""
 import sys
 from pathlib import Path
 import msgspec
-from services.trainer.trackers import Trackers, open_with_verl
+from services.trainer.books.trackers import Trackers, open_with_verl
 from shared.config import Config
 
 name, folder = sys.argv[1], Path(sys.argv[2])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from safetensors.torch import load_file
 
-from services.trainer.advantage import credit
-from services.trainer.samples import Sample, Vote
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample, Vote
 from shared.config import AlgorithmConfig
 from tests.contract.learner_kit import (
     CONFIG,
@@ -50,7 +50,7 @@ def test_log_probs_are_those_of_transformers(model: Path, learner: MakeLearner) 
 
 
 def test_a_batch_has_verls_fields_padded_left_and_right() -> None:
-    from services.trainer.batch import padded
+    from services.trainer.batch.batch import padded
 
     first = Sample([1, 2, 3], 2, [1], [-0.5], [span(1, 2, 3)], [2.0])
     second = Sample([4, 5, 6, 7], 1, [1, 0, 1], [-1.0, -9.0, -2.0], [span(1, 1, 2, 1), span(2, 3, 4)], [-0.5, -1.0])
@@ -98,7 +98,7 @@ def one_call(size: int) -> Sample:
 
 
 def test_two_learners_follow_each_other_in_one_process(learner: MakeLearner, tmp_path: Path) -> None:
-    first = learner(optim={"optimizer_impl": "services.trainer.muon", "optimizer": "MuonAdamW", "betas": (0.9, 0.98)})
+    first = learner(optim={"optimizer_impl": "services.trainer.verl.muon", "optimizer": "MuonAdamW", "betas": (0.9, 0.98)})
     rows = [Sample(ids(16, seed), 1, [1] * 15, [0.0] * 15) for seed in range(4)]
     losses = [first.sft_step(rows, 3e-3) for _ in range(8)]
     assert losses[-1] < losses[0] - 0.5

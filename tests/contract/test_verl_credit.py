@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from services.collector.assemble import assemble
-from services.trainer.advantage import credit
-from services.trainer.samples import Sample, Vote, read_vote
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample, Vote, read_vote
 from shared.config import AlgorithmConfig
 from shared.events import Span
 from tests.contract.plain_loss import plain_loss, plain_share

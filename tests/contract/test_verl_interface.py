@@ -24,7 +24,7 @@ OURS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def platform() -> None:
-    import services.trainer.cpu_platform  # noqa: F401 - before all else of veRL
+    import services.trainer.verl.cpu_platform  # noqa: F401 - before all else of veRL
 
 
 def values(section: type, field: str) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.trainer.advantage import credit
-from services.trainer.samples import Sample
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample
 from shared.config.actor import KlLossType
 from shared.config.algorithm import RS_CALL, RS_TOKEN
 from tests.contract.plain_loss import plain_loss
@@ -154,7 +154,7 @@ def test_with_one_row_a_trajectory_it_is_verls_own_loss(weighting: str, theirs: 
     from verl.utils import tensordict_utils as tu
     from verl.workers.utils.losses import ppo_loss
 
-    from services.trainer.batch import jagged, padded
+    from services.trainer.batch.batch import jagged, padded
     from services.trainer.learner.workers import actor_config
 
     one_row = [s for i, s in enumerate(rows()) if s.trajectory not in {r.trajectory for r in rows()[:i]}]

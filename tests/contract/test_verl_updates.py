@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from safetensors.torch import load_file
 
-from services.trainer.advantage import credit
-from services.trainer.samples import Sample, Vote
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample, Vote
 from shared.errors import ForgeError
 from tests.contract.learner_kit import (
     CONFIG,

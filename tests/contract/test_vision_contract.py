@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from services.collector.assemble import assemble
-from services.trainer.advantage import credit
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import Sample, completed, read_vote, referred
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample, completed, read_vote, referred
 from shared.config import AlgorithmConfig, EngineConfig, OptimConfig
 from shared.errors import ConfigError, FidelityError
 from shared.events import BlobRef, Media, Trajectory
@@ -100,7 +100,7 @@ async def test_a_step_on_recorded_images(world: World) -> None:
 
 
 async def test_images_that_are_not_where_the_placeholders_are_are_refused(world: World) -> None:
-    from services.trainer.vision import Vision
+    from services.trainer.verl.vision import Vision
 
     vision = Vision(Path(world.config.engine.model))
     (sample, *_) = await samples_of(world, [await rollout(world, 8), await rollout(world, 9)])
@@ -117,7 +117,7 @@ async def test_images_that_are_not_where_the_placeholders_are_are_refused(world:
 
 
 def test_a_model_whose_images_are_not_understood_is_refused(tmp_path: Path) -> None:
-    from services.trainer.vision import is_vision
+    from services.trainer.verl.vision import is_vision
 
     (tmp_path / "config.json").write_text('{"model_type": "llava", "vision_config": {}}')
     with pytest.raises(ConfigError, match="qwen3_vl"):

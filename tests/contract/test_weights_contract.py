@@ -14,13 +14,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from services.dev.servers import free_port
+from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
-from services.trainer.pushed import checksum
-from services.trainer.pushing import largest_gap
-from services.trainer.samples import Sample
-from services.trainer.serving import make_serving_copy
-from services.trainer.vllm_command import vllm_command
-from services.trainer.weights import VllmEngine
+from services.trainer.vllm.command import vllm_command
+from services.trainer.weights.client import VllmEngine
+from services.trainer.weights.pushed import checksum
+from services.trainer.weights.pushing import largest_gap
+from services.trainer.weights.serving import make_serving_copy
 from shared.config import EngineConfig, OptimConfig, TrainerConfig
 from shared.errors import EngineError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample
 from tests.unit.trainer.trees import VOCABULARY
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def learner_loss(
     """
     import torch
 
-    from services.trainer.batch import padded
+    from services.trainer.batch.batch import padded
     from services.trainer.learner.prepare import cut_steps, set_policies
 
     batch = padded(samples)
@@ -119,7 +119,7 @@ def _loss(
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from services.trainer.batch import jagged
+    from services.trainer.batch.batch import jagged
     from services.trainer.learner.loss import policy_loss
     from services.trainer.learner.workers import actor_config
 

@@ -15,12 +15,12 @@ import msgspec
 
 from services.dev.plan import Plan, make_plan
 from services.dev.supervisor import Supervisor
-from services.trainer.files import RunFiles
-from services.trainer.fleet import Fleet
+from services.trainer.books.files import RunFiles
 from services.trainer.model import vocab_size
-from services.trainer.publish import Publisher
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
+from services.trainer.weights.fleet import Fleet
+from services.trainer.weights.publish import Publisher
 from shared.config import Config
 from shared.events import CallRecorded, WeightsFailed, WeightsLoaded
 from shared.packing import unpack_floats, unpack_ids
@@ -57,7 +57,7 @@ class Served:
 
     async def learn_and_push(self) -> int:
         """Changes every weight, and publishes that as the next version."""
-        from services.trainer.samples import Sample
+        from services.trainer.batch.samples import Sample
 
         ids = [[(7 * n + i) % 250 for i in range(32)] for n in range(3)]
         samples = [Sample(row, 1, [1] * 31, [0.0] * 31) for row in ids]

@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from services.app import open_bus, open_store
-from services.trainer.journal import Journal
-from services.trainer.records import Begun, decode
+from services.trainer.journal.journal import Journal
+from services.trainer.journal.records import Begun, decode
 from shared.config import Config
 from shared.events import Message, RolloutStart, Row, RunFinished, RunStart
 from shared.store.sessions import Sessions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.fleet import Replica
-from services.trainer.weights import VllmEngine
+from services.trainer.weights.client import VllmEngine
+from services.trainer.weights.fleet import Replica
 from tests.e2e.served import EXACT, Served, served
 from tests.waiting import eventually, until
 

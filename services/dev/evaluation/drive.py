@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.dev.evaluation.fold import KINDS, Fold, Planned
 from services.dev.evaluation.taskset import Known
 from services.trainer.evaluation.report import Episode
-from services.trainer.tasks import sampling_seed
+from services.trainer.groups.tasks import sampling_seed
 from shared.bus import Bus
 from shared.config import Config
 from shared.events import Message, RolloutStart

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from services.dev.archives import run_folders, suggestion
-from services.trainer.unpack import UNPACKED, checkpoint
+from services.trainer.journal.unpack import UNPACKED, checkpoint
 from shared.config import Config
 from shared.errors import ConfigError
 
@@ -58,7 +58,10 @@ def _checkpoint(run: Path, step: str) -> Path:
     if not target.is_dir():
         sys.stderr.write(f"unpacking the checkpoint of step {step}, once: {target}\n")
         made = subprocess.run(
-            [sys.executable, "-m", "services.trainer.unpack", str(run), step], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "services.trainer.journal.unpack", str(run), step],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if made.returncode:
             raise ConfigError(f"the checkpoint cannot be unpacked: {(made.stderr.strip().splitlines() or ['?'])[-1]}")

@@ -20,7 +20,7 @@ def plot(
     Example: openforge plot 20261129-215536-34bd
     """
     from services.dev.archives import open_run
-    from services.trainer.picture import draw_run
+    from services.trainer.books.picture import draw_run
 
     with failing(OSError):
         sys.stdout.write(f"{draw_run(open_run(root, run_id).folder)}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.trainer import cpu_platform  # noqa: F401 - before all else of veRL: it sets the platform
+from services.trainer.verl import cpu_platform  # noqa: F401 - before all else of veRL: it sets the platform
 
 # isort: split
 import msgspec

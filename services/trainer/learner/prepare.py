@@ -8,10 +8,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from services.trainer.advantage import loss_weights
+from services.trainer.batch.advantage import loss_weights
+from services.trainer.batch.minibatch import mini_batches
+from services.trainer.batch.samples import Sample
 from services.trainer.learner.correction import correct
-from services.trainer.minibatch import mini_batches
-from services.trainer.samples import Sample
 from shared.config import AlgorithmConfig, RolloutCorrectionConfig
 
 
@@ -21,7 +21,7 @@ def set_policies(batch: TensorDict, now: Tensor, reference: Tensor | None, confi
     Log-probs of tokens that are not trained become 0, whatever they were.
 
     Args:
-        batch: see `services.trainer.batch.padded`.
+        batch: see `services.trainer.batch.batch.padded`.
         now: log-probs before the update (B, R).
         reference: log-probs of the reference model (B, R), if there is one.
         config: how the log-probs of sampling time are made use of.

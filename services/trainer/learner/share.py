@@ -7,7 +7,7 @@ from dataclasses import replace
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from services.trainer.samples import Sample
+from services.trainer.batch.samples import Sample
 
 _LEARNED_FROM = ("response_mask", "loss_weights")
 

@@ -19,15 +19,15 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import sft_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from services.trainer.batch import jagged, padded, sequences
+from services.trainer.batch.batch import jagged, padded, sequences
+from services.trainer.batch.samples import Sample
 from services.trainer.learner.loss import policy_loss
 from services.trainer.learner.metrics import mean_of_steps, scalars
 from services.trainer.learner.prepare import cut_steps, set_policies
 from services.trainer.learner.share import evened, idle
 from services.trainer.ports import LearnerSettings, Update
 from services.trainer.ranks.group import RankGroup
-from services.trainer.samples import Sample
-from services.trainer.vision import Vision, is_vision
+from services.trainer.verl.vision import Vision, is_vision
 from shared.errors import ForgeError
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from services.trainer import cpu_platform  # before all else of veRL: it sets the platform
+from services.trainer.verl import cpu_platform  # before all else of veRL: it sets the platform
 
 # isort: split
 import msgspec

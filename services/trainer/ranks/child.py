@@ -49,7 +49,7 @@ def serve(pipe: Connection, rank: int, world: int, meeting: Path, make: Callable
 def _join(rank: int, world: int, meeting: Path) -> None:
     import torch.distributed as dist
 
-    from services.trainer import cpu_platform
+    from services.trainer.verl import cpu_platform
 
     cpu_platform.register_engine()
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from services.dev.servers import free_port
 from services.trainer.learner import VerlLearner
-from services.trainer.pushed import checksum
-from services.trainer.serving import make_serving_copy
-from services.trainer.vllm_command import vllm_command
-from services.trainer.weights import VllmEngine
+from services.trainer.vllm.command import vllm_command
+from services.trainer.weights.client import VllmEngine
+from services.trainer.weights.pushed import checksum
+from services.trainer.weights.serving import make_serving_copy
 from shared.config import EngineConfig
 from tests.bench.processes import Child
 from tests.bench.trainer.report import Push

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from services.trainer.advantage import credit
+from services.trainer.batch.advantage import credit
+from services.trainer.batch.samples import read_vote
 from services.trainer.learner import VerlLearner
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import read_vote
 from shared.config import AlgorithmConfig
 from shared.events import GroupCompleted, decode
 from tests.bench.trainer.bare import BareCall, catching

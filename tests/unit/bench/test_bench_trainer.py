@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from services.trainer.samples import read_vote
+from services.trainer.batch.samples import read_vote
 from shared.events import GroupCompleted, decode
 from tests.bench.trainer.groups import Shape, groups
 from tests.bench.trainer.report import Phases, Push, Report, Round

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.advantage import baselines, call_advantages, credit, loss_weights
-from services.trainer.samples import Vote, read_vote
+from services.trainer.batch.advantage import baselines, call_advantages, credit, loss_weights
+from services.trainer.batch.samples import Vote, read_vote
 from shared.config import AlgorithmConfig
 from shared.events import Span
 from tests.unit.trainer.trees import Rollout, groups, merged, unmerged

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.trainer.journal import Journal, JournalError
+from services.trainer.journal.journal import Journal, JournalError
 from shared.errors import ConfigError
 
 bodies = st.lists(st.binary(max_size=40), min_size=1, max_size=8)
@@ -145,7 +145,7 @@ def test_a_full_disk_is_said_and_leaves_no_torn_record(tmp_path: Path, monkeypat
 def test_a_killed_process_leaves_all_that_it_was_told_is_durable(tmp_path: Path) -> None:
     program = f"""
 import asyncio, pathlib
-from services.trainer.journal import Journal
+from services.trainer.journal.journal import Journal
 async def main():
     journal = Journal(pathlib.Path({str(tmp_path)!r}))
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.ledger import Ledger
+from services.trainer.books.ledger import Ledger
 from shared.events import TokenCounts
 
 sizes = st.integers(0, 50)

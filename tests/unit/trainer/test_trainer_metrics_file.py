@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from services.trainer.metrics_file import MetricsFile
+from services.trainer.books.metrics_file import MetricsFile
 
 
 def test_what_an_earlier_trainer_wrote_is_not_written_again(tmp_path: Path) -> None:

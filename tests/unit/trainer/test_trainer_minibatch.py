@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.minibatch import mini_batches
+from services.trainer.batch.minibatch import mini_batches
 
 batches = st.lists(st.integers(1, 4), min_size=1, max_size=12).map(
     lambda sizes: [g for g, n in enumerate(sizes) for _ in range(n)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from services.trainer.muon import MuonAdamW, orthogonalize
+from services.trainer.verl.muon import MuonAdamW, orthogonalize
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (16, 4), (4, 16)])

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from services.trainer.fleet import Replica
 from services.trainer.ports import Learner
 from services.trainer.thread import LearnerThread
-from services.trainer.weights import VllmEngine
+from services.trainer.weights.client import VllmEngine
+from services.trainer.weights.fleet import Replica
 from shared.config import PushConfig
 from shared.errors import EngineError
 from tests.engine.scripted import ScriptedEngine
@@ -31,7 +31,7 @@ class Tensors:
 def test_every_engine_is_a_group_of_its_own_at_a_port_of_its_own() -> None:
     from vllm.distributed.weight_transfer.nccl_common import NCCLWeightTransferInitInfo, worker_init_payload
 
-    from services.trainer.nccl import init_info
+    from services.trainer.weights.nccl import init_info
 
     config = PushConfig(transport="nccl", nccl_host="10.0.0.1", nccl_port=30000)
     first, third = init_info(config, 0, 8), init_info(config, 2, 1)
@@ -45,7 +45,7 @@ def test_every_engine_is_a_group_of_its_own_at_a_port_of_its_own() -> None:
 def test_weights_are_announced_as_vllm_wants_them() -> None:
     from vllm.distributed.weight_transfer.nccl_engine import NCCLWeightTransferUpdateInfo
 
-    from services.trainer.nccl import LearnerSource
+    from services.trainer.weights.nccl import LearnerSource
 
     metadata = LearnerSource(cast(Learner, Tensors())).metadata()
     told = NCCLWeightTransferUpdateInfo(
@@ -59,7 +59,7 @@ def test_weights_are_announced_as_vllm_wants_them() -> None:
 async def test_without_a_gpu_it_fails_as_a_push_does_and_generation_goes_on(
     scripted_engine: ScriptedEngine, tmp_path: Path
 ) -> None:
-    from services.trainer.nccl import NcclTransport
+    from services.trainer.weights.nccl import NcclTransport
 
     thread = LearnerThread()
     transport = NcclTransport(PushConfig(transport="nccl", nccl_port=30123), thread)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.trainer.pace import Standing, batch, stale_after, to_start
+from services.trainer.groups.pace import Standing, batch, stale_after, to_start
 from shared.config import PaceConfig, TrainerConfig
 from shared.config.base import Tree
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.picture import draw_run, read_curves
+from services.trainer.books.picture import draw_run, read_curves
 from shared.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
-from services.trainer.pushed import WeightFiles, checksum
+from services.trainer.weights.pushed import WeightFiles, checksum
 from shared.errors import ConfigError
 
 

@@ -13,12 +13,12 @@ import fakeredis
 import msgspec
 import pytest
 
-from services.trainer.files import RunFiles
-from services.trainer.fleet import Fleet
+from services.trainer.books.files import RunFiles
 from services.trainer.ports import LearnerSettings
-from services.trainer.publish import Publisher
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
+from services.trainer.weights.fleet import Fleet
+from services.trainer.weights.publish import Publisher
 from shared.bus.memory import MemoryBus
 from shared.config import Config
 from shared.errors import ConfigError, EngineError
@@ -258,11 +258,11 @@ async def test_an_engine_that_is_slow_to_answer_is_not_taken_for_dead(
 ) -> None:
     world = await make_engines()
     await world.publisher.publish(world.learner, 0)
-    monkeypatch.setattr("services.trainer.weights._LOOK_S", 0.3)
+    monkeypatch.setattr("services.trainer.weights.client._LOOK_S", 0.3)
     world.engines[1].weights.slow_s = 0.8
     await world.publisher.check_served(0)
     assert len(await world.open()) == 2
-    monkeypatch.setattr("services.trainer.publish.SILENT_S", 0.0)
+    monkeypatch.setattr("services.trainer.weights.publish.SILENT_S", 0.0)
     await world.publisher.check_served(0)
     assert await world.open() == [world.engines[0].url]
     world.engines[1].weights.slow_s = 0.0

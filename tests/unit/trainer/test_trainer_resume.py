@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from services.trainer.checkpoints import STATE
-from services.trainer.metrics_file import SUCCESS
+from services.trainer.books.metrics_file import SUCCESS
+from services.trainer.journal.checkpoints import STATE
 from shared.events import RolloutStart, RunEvaluated, RunStaged, RunStart, RunStepped
 from tests.unit.trainer.twins import MakeWorld, World, by_number
 from tests.waiting import until

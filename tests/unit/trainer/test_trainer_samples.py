@@ -7,7 +7,7 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from services.trainer.samples import read_vote, unpack
+from services.trainer.batch.samples import read_vote, unpack
 from shared.errors import FidelityError
 from shared.events import Row, Span
 from shared.packing import pack_floats, pack_ids, pack_mask

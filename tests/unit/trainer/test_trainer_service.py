@@ -182,11 +182,11 @@ async def test_lost_episodes_do_not_count_against_the_policy(make_world: MakeWor
 async def test_a_warm_start_precedes_the_run(make_world: MakeWorld, tmp_path: Path) -> None:
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"input_ids": [[1, 2, 3]], "loss_mask": [[0, 1, 1]]}), rows)
-    warm = {"rows": str(rows), "steps": 20, "batch": 2, "lr": 0.5, "optimizer": "services.trainer.muon:MuonAdamW"}
+    warm = {"rows": str(rows), "steps": 20, "batch": 2, "lr": 0.5, "optimizer": "services.trainer.verl.muon:MuonAdamW"}
     world = await make_world(steps=1, eval_episodes=0, warm_start=warm)
     assert (await world.run()).ok
     first, second = world.learners
-    assert (first.settings.optim.optimizer_impl, first.settings.optim.optimizer) == ("services.trainer.muon", "MuonAdamW")
+    assert (first.settings.optim.optimizer_impl, first.settings.optim.optimizer) == ("services.trainer.verl.muon", "MuonAdamW")
     assert first.settings.optim.lr == 0.5
     assert second.settings.optim == world.config.trainer.optim
     assert second.model.parent == world.folder / "weights"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from services.trainer.serving import HEAD, main, make_serving_copy
+from services.trainer.weights.serving import HEAD, main, make_serving_copy
 from shared.errors import ConfigError
 
 EMBEDDING = "model.embed_tokens.weight"

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
-from services.trainer.samples import Sample
-from services.trainer.sft import FILE, SftReport, WarmStart, draw_batches, learning_rate, mean_loss, steps_of
-from services.trainer.sft_rows import TOO_LONG, UNTRAINED, Limits, Rows, read_rows, rows_file
+from services.trainer.sft.rows import TOO_LONG, UNTRAINED, Limits, Rows, read_rows, rows_file
+from services.trainer.sft.stage import FILE, SftReport, WarmStart, draw_batches, learning_rate, mean_loss, steps_of
 from shared.config import ActorConfig, OptimConfig, WarmStartConfig
 from shared.errors import ConfigError
 from tests.unit.trainer.twins import StubLearner, make_model
@@ -218,7 +218,7 @@ def test_an_interrupted_warm_start_leaves_no_result(tmp_path: Path) -> None:
     ],
 )
 def test_conversations_are_checked_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str) -> None:
-    monkeypatch.setattr("services.trainer.sft_rows.HuggingFaceTokenizer", lambda model: None)
+    monkeypatch.setattr("services.trainer.sft.rows.HuggingFaceTokenizer", lambda model: None)
     (tmp_path / "t.jsonl").write_text(line + "\n")
     with pytest.raises(ConfigError, match=said):
         read_rows(tmp_path / "t.jsonl", tmp_path, LIMITS)

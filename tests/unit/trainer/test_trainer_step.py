@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.metrics import on_policy_gap, step_metrics
+from services.trainer.batch.samples import Sample
+from services.trainer.books.metrics import on_policy_gap, step_metrics
+from services.trainer.groups.step import gathered, refusal, staleness
+from services.trainer.journal.records import Closed, Planned
+from services.trainer.journal.state import Batch, Group, Left, RunState
 from services.trainer.ports import Update
-from services.trainer.records import Closed, Planned
-from services.trainer.samples import Sample
-from services.trainer.state import Batch, Group, Left, RunState
-from services.trainer.step import gathered, refusal, staleness
 from shared.errors import FidelityError
 from shared.events import TokenCounts, Trajectory
 from tests.unit.trainer.twins import trajectory

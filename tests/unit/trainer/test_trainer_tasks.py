@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.tasks import TaskOrder, eval_plan, find_tasks, sampling_seed
+from services.trainer.groups.tasks import TaskOrder, eval_plan, find_tasks, sampling_seed
 from shared.errors import ConfigError, ForgeError
 from tests.unit.trainer.twins import make_tasks
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.trainer.trackers import Tracker, Trackers, check_trackers, places, wanted
+from services.trainer.books.trackers import Tracker, Trackers, check_trackers, places, wanted
 from shared.config import Config
 from shared.errors import ConfigError
 from tests.waiting import until
@@ -90,7 +90,7 @@ async def test_nobody_waits_for_one_that_hangs(caplog: pytest.LogCaptureFixture)
 
 
 def test_what_is_not_installed_is_named_before_the_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.trainer.trackers.find_spec", lambda name: None if name == "mlflow" else object())
+    monkeypatch.setattr("services.trainer.books.trackers.find_spec", lambda name: None if name == "mlflow" else object())
     check_trackers(config("console", "wandb"))
     with pytest.raises(ConfigError, match=r"trainer\.logger names mlflow, not installed: pip install mlflow"):
         check_trackers(config("wandb", "mlflow"))

@@ -7,7 +7,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from services.trainer.vllm_command import WEIGHTS_ROOT, vllm_command
+from services.trainer.vllm.command import WEIGHTS_ROOT, vllm_command
 from shared.config import EngineConfig
 
 
@@ -29,7 +29,7 @@ def test_settings_reach_the_command_line() -> None:
 
 
 def test_what_the_supervisor_imports_is_cheap() -> None:
-    code = "import sys, services.trainer.vllm_command, services.trainer.serving, services.trainer.service as s; "
+    code = "import sys, services.trainer.vllm.command, services.trainer.weights.serving, services.trainer.service as s; "
     code += "print(sorted({'torch', 'verl', 'vllm', 'transformers'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

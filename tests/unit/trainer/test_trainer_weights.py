@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.weights import VllmEngine
+from services.trainer.weights.client import VllmEngine
 from shared.errors import EngineError
 from tests.engine import bytes_tokenizer as tokenizer
 from tests.engine.scripted import ScriptedEngine

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from services.trainer.samples import Vote, read_vote
+from services.trainer.batch.samples import Vote, read_vote
 from shared.events import Row, Span
 from shared.packing import pack_floats, pack_ids, pack_mask
 from tests.unit.trainer.twins import trajectory

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings, Update
-from services.trainer.samples import Sample
 from services.trainer.service import TrainerService
 from shared.bus import Bus
 from shared.bus.memory import MemoryBus

@@ -1,0 +1,1 @@
+"""From finished groups to tensors: advantages, weights, samples, mini-batches."""

@@ -1,0 +1,1 @@
+"""What a run tells: metrics, trackers, files and pictures, with every token accounted for."""

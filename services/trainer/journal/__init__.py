@@ -1,0 +1,1 @@
+"""What a run remembers, so that it goes on exactly where it was killed."""

@@ -1,0 +1,1 @@
+"""What runs inside vLLM, and the command that starts it."""

@@ -1,0 +1,1 @@
+"""New weights from the learner into the engines, proven before they serve."""
