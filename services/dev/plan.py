@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import math
 import os
 import secrets
 import sys
@@ -154,8 +156,11 @@ def _service(name: ServiceName, config: Config, file: Path, env: dict[str, str])
     log = file.parent / "logs" / f"{name}.log"
     ready = _exists(ready_file(config, name))
     longer = {"orchestrator": _ORCHESTRATOR_GRACE_S, "collector": config.bus.ack_wait_s + _COLLECTOR_GRACE_S}
-    grace_s = longer.get(name, GRACE_S)
-    return ProcessSpec(name, argv, log, env=env, ready=ready, grace_s=grace_s)
+    spec = ProcessSpec(name, argv, log, env=env, ready=ready, grace_s=longer.get(name, GRACE_S))
+    if name != "trainer":
+        return spec
+    # It loads and learns again for minutes before it is where it was: what counts is whether it gets any further.
+    return dataclasses.replace(spec, restarts=config.trainer.resume.restarts, window_s=math.inf, unless_failed=True)
 
 
 def _port_open(host: str, port: int) -> Callable[[], Awaitable[bool]]:

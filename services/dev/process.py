@@ -29,7 +29,8 @@ class ProcessSpec:
         once_ready: only if it was ready once; one that never was cannot start.
         whole: what is left of its process group is ended before it is started again.
         restarts: so many within `window_s` seconds; one death more ends the run.
-        window_s: see `restarts`.
+        window_s: see `restarts`; deaths that are that long ago, or before `Supervisor.thrives`, do not count.
+        unless_failed: not if it ended with an error, as it would do again; only if it was killed, or asked to end.
         backoff_s: seconds before the first restart in the window; each further one waits twice as long.
         ready: answers whether it is ready; asked again and again.
         grace_s: seconds between SIGTERM and SIGKILL.
@@ -44,6 +45,7 @@ class ProcessSpec:
     whole: bool = False
     restarts: int = 5
     window_s: float = 60.0
+    unless_failed: bool = False
     backoff_s: float = 0.1
     ready: Callable[[], Awaitable[bool]] | None = None
     grace_s: float = GRACE_S

@@ -17,6 +17,7 @@ from services.dev.signals import until_signal
 from services.dev.stack import Stack
 from services.dev.view import View
 from shared.config import Config
+from shared.errors import ForgeError
 from shared.events import Message, RunFinished, RunStart
 
 T = TypeVar("T")
@@ -76,7 +77,11 @@ def _say_how_to_go_on(view: View, plan: Plan) -> None:
 async def _train(plan: Plan, view: View) -> int:
     with view.show():
         async with Stack(plan, view) as stack:
-            finished = await unless_stack_fails(_trained(stack), stack)
+            try:
+                finished = await unless_stack_fails(_trained(stack), stack)
+            except ForgeError:
+                view.note(go_on_with(plan.config.run))
+                raise
     _print_summary(Console(), finished, str(plan.folder))
     if not finished.ok:
         view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from services.dev.view import View
 from shared.bus import Bus
 from shared.config import Config, load_config
 from shared.errors import ConfigError, ForgeError
+from shared.events import RunStepped
 from shared.subjects import tap_pattern
 
 _MB = 1024 * 1024
@@ -48,6 +49,7 @@ class Stack:
         self.config: Config = plan.config
         self._view = view
         self._tasks: list[asyncio.Task[None]] = []
+        self._step = 0
         self.supervisor = Supervisor(view.note)
 
     async def __aenter__(self) -> Stack:
@@ -104,6 +106,9 @@ class Stack:
 
     async def _watch_bus(self) -> None:
         async for tapped in self.bus.tap(tap_pattern("", self.config.run.id)):
+            if isinstance(tapped.message, RunStepped) and tapped.message.step > self._step:  # it may be told again
+                self._step = tapped.message.step
+                self.supervisor.thrives("trainer")
             if tapped.message is not None:
                 self._view.on_message(tapped.message)
 

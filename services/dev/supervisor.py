@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 _SWEEP_S = 3.0
 _REAP_S = 1.0
 _POLL_S = 0.2
+_OUT_OF_MEMORY = "if nobody killed it, the kernel did because memory ran out (`dmesg` says so)"
 
 
 class StackError(ForgeError):
@@ -37,6 +39,7 @@ class Supervisor:
         self._specs: dict[str, ProcessSpec] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._once_ready: set[str] = set()
+        self._deaths: dict[str, list[float]] = {}
         self._stopping = False
         self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
         self._strangers = set(psutil.Process().children())  # not ours to end, nor to wait for
@@ -84,6 +87,10 @@ class Supervisor:
                 raise StackError(f"{name} was not ready within {timeout_s:.0f} s: {last_words(spec.log)} (log: {spec.log})")
             await asyncio.sleep(0.05)
 
+    def thrives(self, name: str) -> None:
+        """A child did what it is there for: its earlier deaths do not count any more."""
+        self._deaths.pop(name, None)
+
     async def stop(self) -> None:
         """Ends all children, the last started first, then whatever they left behind. What ran before is left alone."""
         self._stopping = True
@@ -95,22 +102,26 @@ class Supervisor:
         await asyncio.to_thread(_sweep, self._strangers)
 
     async def _keep(self, spec: ProcessSpec) -> None:
-        deaths: list[float] = []
         while True:
             code = await self._processes[spec.name].wait()
             if self._stopping:
                 return None
             if spec.whole:
                 await end(self._processes[spec.name], 0)
-            now = time.monotonic()
-            deaths = [t for t in deaths if now - t < spec.window_s] + [now]
-            hopeless = spec.once_ready and spec.name not in self._once_ready
-            if not spec.restart or hopeless or len(deaths) > spec.restarts:
+            deaths = self._count_death(spec)
+            hopeless = (spec.once_ready and spec.name not in self._once_ready) or (spec.unless_failed and code > 0)
+            if not spec.restart or hopeless or deaths > spec.restarts:
                 return self._fail(spec, code)
             self._note(f"{spec.name} died ({describe_exit(code)}) and was restarted")
             log.warning("%s died (%s), restarting", spec.name, describe_exit(code))
-            await asyncio.sleep(spec.backoff_s * 2 ** (len(deaths) - 1))
+            await asyncio.sleep(spec.backoff_s * 2 ** (deaths - 1))
             self._processes[spec.name] = await self._spawn(spec)
+
+    def _count_death(self, spec: ProcessSpec) -> int:
+        now = time.monotonic()
+        known = self._deaths.get(spec.name, [])
+        self._deaths[spec.name] = [t for t in known if now - t < spec.window_s] + [now]
+        return len(self._deaths[spec.name])
 
     async def _note_ready(self, spec: ProcessSpec) -> None:
         while spec.ready is not None and not await spec.ready():  # noqa: ASYNC110 - what a child does sets no event here
@@ -135,7 +146,7 @@ class Supervisor:
 
 
 def _ended(spec: ProcessSpec, code: int) -> StackError:
-    words = last_words(spec.log)
+    words = _OUT_OF_MEMORY if code == -signal.SIGKILL else last_words(spec.log)
     return StackError(f"{spec.name} ended with {describe_exit(code)}{': ' + words if words else ''} (log: {spec.log})")
 
 

@@ -14,7 +14,7 @@ from services.trainer.evaluation.evaluate import evaluate, evaluation_metrics, w
 from services.trainer.groups.rollouts import Rollouts
 from services.trainer.groups.tasks import TaskOrder, find_tasks
 from services.trainer.journal.records import Evaluated, Saved
-from services.trainer.journal.resume import run_folder, save, take_up
+from services.trainer.journal.resume import TakenUp, run_folder, save, take_up
 from services.trainer.model import vocab_size
 from services.trainer.ports import Learner, LearnerSettings
 from services.trainer.sft.stage import WarmStart
@@ -84,10 +84,11 @@ class Run:
         tasks = find_tasks(self._config.tasks.train, "tasks.train")
         order = TaskOrder(tasks, self._config.run.seed, config.quarantine_after, state.position, state.failures)
         heldout = find_tasks(self._config.tasks.heldout, "tasks.heldout") if config.eval_episodes else []
-        learner = await self._learner(await self._warm_start(base))
+        taken = await self._learner(await self._warm_start(base))
+        learner = taken.learner
         await self._wait_for_engine()
         rollouts = Rollouts(tools, order)
-        training = Training(tools, learner, publisher, rollouts)
+        training = Training(tools, learner, publisher, rollouts, taken.metrics)
         async with publisher.watching():
             await training.publish()
             await self._evaluate("before", heldout, publisher)
@@ -99,7 +100,7 @@ class Run:
             await tools.thread.run(learner.save_model, tools.files.weights / "final")
             await tools.history.note(Saved(step=state.step))
 
-    async def _learner(self, model: Path) -> Learner:
+    async def _learner(self, model: Path) -> TakenUp:
         """A learner that knows all that the run has learned so far."""
         await self._tools.stage("loading", f"loading {model.name}")
         return await take_up(self._tools, partial(self._tools.factory, model, learner_settings(self._config)))

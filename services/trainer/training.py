@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from services.trainer.batch.advantage import credit
@@ -24,15 +24,26 @@ log = logging.getLogger(__name__)
 
 
 class Training:
-    """Steps on one learner."""
+    """Steps on one learner.
 
-    def __init__(self, tools: Tools, learner: Learner, publisher: Publisher, rollouts: Rollouts) -> None:
+    Args:
+        tools: of the run.
+        learner: that learns.
+        publisher: brings its weights to the engines.
+        rollouts: bring the groups of each step.
+        once: metrics that the first step's are told with.
+    """
+
+    def __init__(
+        self, tools: Tools, learner: Learner, publisher: Publisher, rollouts: Rollouts, once: Mapping[str, float] = {},
+    ) -> None:  # fmt: skip
         self._tools = tools
         self._config = tools.config.trainer
         self._history = tools.history
         self._learner = learner
         self._publisher = publisher
         self._rollouts = rollouts
+        self._once = dict(once)
         self._meter = Meter(tools.engine, tools.history)
 
     @property
@@ -62,7 +73,8 @@ class Training:
             with _timed(timings, "push"):
                 if update is not None:
                     await self._push(trained + 1)
-        metrics = step_metrics(step, trained, made, samples, update, timings) | queues
+        metrics = step_metrics(step, trained, made, samples, update, timings) | queues | self._once
+        self._once = {}
         metrics["tasks_quarantined"] = len(self._rollouts.order.quarantined)
         await self._end(step, made, samples, update, metrics)
 
@@ -81,7 +93,7 @@ class Training:
         """One update, while rollouts go on as far as they may."""
         if not samples:
             return None
-        samples = await self._tools.desk.completed(samples)
+        samples = await self._history.completed(samples)
         work = asyncio.ensure_future(self._tools.thread.run(self._learner.update, samples))
         if self._config.pace.max_staleness:
             await self._rollouts.go_on(work)

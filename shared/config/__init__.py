@@ -8,6 +8,7 @@ from shared.config.pace import PaceConfig
 from shared.config.parallel import ParallelConfig
 from shared.config.push import PushConfig
 from shared.config.resolve import Resolved, load_config, resolve
+from shared.config.resume import ResumeConfig
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
@@ -18,7 +19,7 @@ from shared.config.warm_start import WarmStartConfig
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
     "DockerConfig", "EngineConfig", "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig", "ParallelConfig",
-    "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "RolloutCorrectionConfig", "RunConfig",
-    "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig",
+    "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig", "RolloutCorrectionConfig",
+    "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig",
     "load_config", "resolve",
 ]  # fmt: skip

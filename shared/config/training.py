@@ -13,6 +13,7 @@ from shared.config.optim import OptimConfig
 from shared.config.pace import PaceConfig
 from shared.config.parallel import ParallelConfig
 from shared.config.push import PushConfig
+from shared.config.resume import ResumeConfig
 from shared.config.warm_start import WarmStartConfig
 
 LoggerName = Literal["console", "wandb", "tensorboard", "mlflow", "trackio", "swanlab", "clearml"]
@@ -74,6 +75,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         experiment_name: for them; empty takes the run id.
         warm_start: supervised start.
         push: how new weights reach the engines.
+        resume: how the run goes on after the trainer died.
     """
 
     harness: str = "react"
@@ -100,3 +102,4 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     experiment_name: str = ""
     warm_start: WarmStartConfig = WarmStartConfig()
     push: PushConfig = PushConfig()
+    resume: ResumeConfig = ResumeConfig()

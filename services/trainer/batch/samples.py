@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shared.errors import FidelityError
@@ -120,13 +120,22 @@ def unpack(row: Row, version: int = 0) -> Sample:
 
 def referred(sample: Sample) -> list[str]:
     """Hashes of the blobs that a sample refers to."""
-    return [m.sha256 for m in sample.media] + ([sample.experts_sha256] if sample.experts_sha256 else [])
+    return _hashes(sample.media, sample.experts_sha256)
+
+
+def mentioned(trajectories: Iterable[Trajectory]) -> set[str]:
+    """Hashes of the blobs that the rows of trajectories refer to."""
+    return {sha for t in trajectories for row in t.rows for sha in _hashes(row.media, row.experts)}
 
 
 def completed(sample: Sample, beside: Beside) -> Sample:
     """A sample with what it refers to."""
     experts = beside[sample.experts_sha256] if sample.experts_sha256 else b""
     return replace(sample, pictures=[beside[m.sha256] for m in sample.media], experts=experts)
+
+
+def _hashes(media: Sequence[Media], experts: str) -> list[str]:
+    return [m.sha256 for m in media] + ([experts] if experts else [])
 
 
 def _tile(spans: Sequence[Span], mask: Sequence[int]) -> bool:

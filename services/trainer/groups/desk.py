@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.trainer.batch.samples import Sample, completed, referred
+from services.trainer.batch.samples import Beside, mentioned
 from services.trainer.groups.tasks import sampling_seed
 from services.trainer.journal.history import History
 from services.trainer.journal.records import Closed, Planned
@@ -186,9 +186,11 @@ class GroupDesk:
         if group is None or group.closed is not None or not message.group_id.startswith(self._prefix):
             log.warning("group %s is not waited for: a repeated message, or not of this run", message.group_id)
             return
-        closed = await self._closed(group.plan, message)
-        if group.closed is None:
-            await self._history.note(closed)
+        closed, beside = await self._closed(group.plan, message)
+        async with self._history.beside.lock:
+            if group.closed is None:
+                await self._history.beside.keep(beside)
+                await self._history.note(closed)
 
     async def next(self, until: float) -> GroupResult:
         """The next evaluation group that closes.
@@ -235,20 +237,23 @@ class GroupDesk:
             if group.closed is None:
                 await self._bus.publish(self._rollout(group.plan, group_id, r))
 
-    async def _closed(self, plan: Planned, message: GroupCompleted | GroupDiscarded) -> Closed:
+    async def _closed(self, plan: Planned, message: GroupCompleted | GroupDiscarded) -> tuple[Closed, Beside]:
+        """What is noted of a group, and what its rows refer to: the store keeps that for a while only."""
         closed = Closed(name=plan.name, tokens=message.tokens, outcomes=message.outcomes)
         if isinstance(message, GroupDiscarded):
-            return msgspec.structs.replace(closed, refused=message.reason)
+            return msgspec.structs.replace(closed, refused=message.reason), {}
         if wrong := strangers(message.group_id, plan.size, message.trajectories):
             raise Rejected(f"group {message.group_id} was not started with {wrong}")
         try:
             trajectories = await self._trajectories(plan, message)
+            if plan.purpose == "eval":  # nobody trains on them
+                trajectories = [msgspec.structs.replace(t, rows=[]) for t in trajectories]
+            hashes = sorted(mentioned(trajectories))
+            beside = {sha: await self._blobs.get(BlobRef(key=sha, size=0, sha256=sha)) for sha in hashes}
         except FidelityError as e:
             log.warning("group %s: %s", message.group_id, e)
-            return msgspec.structs.replace(closed, refused=FidelityError.__name__)
-        if plan.purpose == "eval":  # nobody trains on them
-            trajectories = [msgspec.structs.replace(t, rows=[]) for t in trajectories]
-        return msgspec.structs.replace(closed, trajectories=trajectories)
+            return msgspec.structs.replace(closed, refused=FidelityError.__name__), {}
+        return msgspec.structs.replace(closed, trajectories=trajectories), beside
 
     async def _trajectories(self, plan: Planned, message: GroupCompleted) -> list[Trajectory]:
         if message.ref is None:
@@ -260,16 +265,6 @@ class GroupDesk:
         if wrong := strangers(message.group_id, plan.size, trajectories):
             raise FidelityError(f"blob {message.ref.key[:12]} has {wrong}")
         return trajectories
-
-    async def completed(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Samples with the images and the like that they refer to.
-
-        Raises:
-            FidelityError: the store does not have one of them any more; `store.ttl_s` says how long it keeps them.
-        """
-        hashes = sorted({sha for s in samples for sha in referred(s)})
-        beside = {sha: await self._blobs.get(BlobRef(key=sha, size=0, sha256=sha)) for sha in hashes}
-        return [completed(s, beside) for s in samples]
 
     def _rollout(self, plan: Planned, group_id: str, number: int) -> RolloutStart:
         sampling = {

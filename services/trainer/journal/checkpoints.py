@@ -89,10 +89,10 @@ class Checkpoints:
             except (OSError, ValueError, msgspec.DecodeError) as e:
                 log.warning("checkpoint %s is passed over: %s", folder, e)
 
-    def oldest_cursor(self) -> int:
-        """The record from which on the journal is needed: that of the second newest, as the newest may prove unusable."""
+    def oldest_needed(self) -> Kept | None:
+        """From which on the journal is needed: the second newest, as the newest may prove unusable. None: all of it is."""
         newest = list(islice(self.all(), 2))
-        return newest[1].kept.cursor if len(newest) == 2 else 0
+        return newest[1].kept if len(newest) == 2 else None
 
     def _prune(self, step: int) -> None:
         latest = self._folder / LATEST

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from services.trainer.batch.samples import Sample, completed, mentioned, referred
+from services.trainer.journal.beside import BesideFiles
 from services.trainer.journal.journal import Journal, JournalError
 from services.trainer.journal.records import Begun, Closed, Done, Entry, decode, encode
 from services.trainer.journal.state import RunState
+
+BESIDE = "blobs"
+"""Folder of what rows refer to, in that of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,14 @@ class History:
 
     Attributes:
         state: what it adds up to now.
+        beside: what the rows of its groups refer to.
         changed: set with the next record; another one takes its place then.
     """
 
     def __init__(self, journal: Journal, state: RunState) -> None:
         self.journal = journal
         self.state = state
+        self.beside = BesideFiles(journal.folder / BESIDE)
         self.changed = asyncio.Event()
         self._earlier_s, self._began = state.wall_s, time.monotonic()
 
@@ -44,6 +51,16 @@ class History:
     def wall_s(self) -> float:
         """Seconds that the run has taken, in this process and in earlier ones up to the last step that they ended."""
         return self._earlier_s + time.monotonic() - self._began
+
+    async def completed(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Samples of its groups, with the images and the like that they refer to.
+
+        Raises:
+            JournalError: one of those is gone or damaged.
+        """
+        hashes = {sha for s in samples for sha in referred(s)}
+        beside = await asyncio.to_thread(lambda: {sha: self.beside.read(sha) for sha in hashes})
+        return [completed(s, beside) for s in samples]
 
     async def note(self, record: Entry) -> None:
         """Adds what happened. Returns when it is durable; `state` has it at once.
@@ -73,6 +90,17 @@ def fold(journal: Journal, cursor: int, state: RunState) -> list[Taught]:
         if isinstance(record, Done):
             taught.append(Taught(groups, record))
     return taught
+
+
+def needed_beside(journal: Journal, cursor: int, state: RunState) -> set[str]:
+    """Hashes of all that may be wanted again by whoever goes on from a state, and the records from a cursor on.
+
+    Raises:
+        JournalError: as `fold`.
+    """
+    closed = [group.closed for group in state.groups.values() if group.closed]
+    closed += [record for record in _records(journal, cursor) if isinstance(record, Closed)]
+    return mentioned(t for c in closed for t in c.trajectories)
 
 
 def _records(journal: Journal, cursor: int) -> Iterator[Entry]:

@@ -49,6 +49,11 @@ class Journal:
         self._syncing = asyncio.Lock()
 
     @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._folder
+
+    @property
     def cursor(self) -> int:
         """Number of the next record; the first one has 0."""
         return self._next

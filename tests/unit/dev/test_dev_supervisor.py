@@ -88,3 +88,21 @@ async def test_a_child_that_never_was_ready_is_not_started_again(supervisor: Sup
     await supervisor.start(ProcessSpec("engine", ["/bin/sh", "-c", "exit 3"], log, ready=never, once_ready=True))
     await until(supervisor.failed.done)
     assert "engine ended with exit code 3" in str(supervisor.failed.result())
+
+
+async def test_one_that_failed_is_not_started_again_where_that_would_not_help(supervisor: Supervisor, tmp_path: Path) -> None:
+    argv = ["/bin/sh", "-c", "echo 'Error: no such module' >&2; exit 1"]
+    await supervisor.start(ProcessSpec("trainer", argv, tmp_path / "log", unless_failed=True))
+    await until(supervisor.failed.done)
+    assert "trainer ended with exit code 1: Error: no such module" in str(supervisor.failed.result())
+
+
+async def test_deaths_before_a_child_thrived_do_not_count(supervisor: Supervisor, tmp_path: Path) -> None:
+    await supervisor.start(engine(tmp_path, restarts=1, window_s=float("inf"), unless_failed=True))
+    for _ in range(3):
+        await killed(supervisor)
+        supervisor.thrives("engine")
+    await killed(supervisor)
+    assert not supervisor.failed.done()
+    await killed(supervisor)
+    assert "because memory ran out" in str(supervisor.failed.result())

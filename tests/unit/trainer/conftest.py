@@ -60,7 +60,7 @@ async def make_world(tmp_path: Path, scripted_engine: ScriptedEngine) -> AsyncIt
         blobs = Blobs(store, "run-1", patience_s=0)
         service = TrainerService(config, bus, sessions, blobs, factory=factory, draw=lambda folder: folder)
         await service.start()
-        worlds.append(World(config, bus, sessions, service, rollouts, learners, seen))
+        worlds.append(World(config, bus, sessions, blobs, service, rollouts, learners, seen))
         return worlds[-1]
 
     yield make

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 from services.trainer.evaluation.report import Report
 from shared.events import RolloutStart, RunEvaluated
-from tests.unit.trainer.twins import MakeWorld, World, by_number
-
-
-def lines(world: World) -> list[dict[str, float]]:
-    return [json.loads(text) for text in (world.folder / "metrics.jsonl").read_text().splitlines()]
+from tests.unit.trainer.twins import MakeWorld, by_number
 
 
 async def test_every_so_many_steps_the_held_out_tasks_are_tried_with_the_same_seeds(make_world: MakeWorld) -> None:
@@ -23,7 +17,7 @@ async def test_every_so_many_steps_the_held_out_tasks_are_tried_with_the_same_se
     held = [s for s in world.rollouts.starts if s.purpose == "eval"]
     assert len({s.rollout_id for s in held}) == 20
     assert [s.sampling["seed"] for s in held] == [s.sampling["seed"] for s in held[:5]] * 4
-    assert [m["step"] for m in lines(world) if "heldout/success" in m] == [0, 2, 4, 5]
+    assert [m["step"] for m in world.lines if "heldout/success" in m] == [0, 2, 4, 5]
 
 
 async def test_at_the_last_step_there_is_one_evaluation(make_world: MakeWorld) -> None:
@@ -35,7 +29,7 @@ async def test_at_the_last_step_there_is_one_evaluation(make_world: MakeWorld) -
 async def test_metrics_of_evaluations_have_the_names_of_verl(make_world: MakeWorld) -> None:
     world = await make_world(steps=0, eval_episodes=4)  # two tasks of two tries, of which the second succeeds
     assert (await world.run()).ok
-    first = lines(world)[0]
+    first = world.lines[0]
     assert (first["step"], first["heldout/success"], first["heldout/episodes"], first["heldout/unscored"]) == (0, 0.5, 4, 0)
     assert first["heldout/success/low"] < 0.5 < first["heldout/success/high"]
     assert (first["val-core/t/acc/mean@2"], first["val-core/t/acc/best@2/mean"], first["val-aux/t/acc/all@2/mean"]) == (

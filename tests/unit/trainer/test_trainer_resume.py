@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,17 @@ import pytest
 
 from services.trainer.books.metrics_file import SUCCESS
 from services.trainer.journal.checkpoints import STATE
+from services.trainer.journal.resume import difference
 from shared.events import RolloutStart, RunEvaluated, RunStaged, RunStart, RunStepped
-from tests.unit.trainer.twins import MakeWorld, World, by_number
+from tests.unit.trainer.twins import MakeWorld, StubLearner, World, by_number, stopped
 from tests.waiting import until
 
 STEPS: dict[str, Any] = {"steps": 5, "save_freq": 2, "eval_episodes": 0}
 
 
-async def stopped(world: World, step: int) -> World:
-    """The world after its trainer was stopped, a few messages after a step."""
-    await world.bus.publish(RunStart(run_id="run-1"))
-    await until(lambda: any(s.step == step for s in world.of(RunStepped)))
-    await world.service.stop()
-    return world
-
-
-def lines(world: World) -> list[int]:
+def steps(world: World) -> list[int]:
     """The training steps that `metrics.jsonl` has."""
-    known = [json.loads(line) for line in (world.folder / "metrics.jsonl").read_text().splitlines()]
-    return [line["step"] for line in known if SUCCESS not in line]
+    return [line["step"] for line in world.lines if SUCCESS not in line]
 
 
 @pytest.fixture
@@ -50,7 +41,7 @@ async def test_a_stopped_run_is_taken_up_and_learns_what_an_undisturbed_one_lear
     world = await make_world(**STEPS)
     assert (await world.run()).ok
     assert world.learners[-1].taught == whole
-    assert lines(world) == [1, 2, 3, 4, 5]
+    assert steps(world) == [1, 2, 3, 4, 5]
     summary = world.summary
     assert (summary["steps"], summary["version"], summary["groups_completed"]) == (5, 5, 15)
 
@@ -93,7 +84,7 @@ async def test_a_run_that_ended_is_trained_further_when_more_steps_are_asked_for
     await again.service.stop()
     more = await make_world(**settings | {"steps": 7})
     assert (await more.run()).ok
-    assert lines(more) == [1, 2, 3, 4, 5, 6, 7]
+    assert steps(more) == [1, 2, 3, 4, 5, 6, 7]
     assert [(e.label, e.version) for e in more.of(RunEvaluated)] == [("after", 7)]
     assert len(more.learners[-1].taught) == 7
     assert (more.summary["tokens_unaccounted"], more.summary["groups_completed"]) == (0, 21)
@@ -141,11 +132,11 @@ async def test_a_run_that_is_ahead_of_itself_trains_within_the_bound_and_account
 ) -> None:
     world = await make_world(**STEPS, pace={**pace, "cancel_stale": True})
     assert (await world.run()).ok
-    steps = world.of(RunStepped)
-    assert [s.step for s in steps] == [1, 2, 3, 4, 5]
-    assert all(s.metrics["staleness/max"] <= pace["max_staleness"] for s in steps)
-    assert any(s.metrics["staleness/max"] > 0 for s in steps)
-    assert all({"pace/groups_open", "pace/groups_ready"} <= s.metrics.keys() for s in steps)
+    told = world.of(RunStepped)
+    assert [s.step for s in told] == [1, 2, 3, 4, 5]
+    assert all(s.metrics["staleness/max"] <= pace["max_staleness"] for s in told)
+    assert any(s.metrics["staleness/max"] > 0 for s in told)
+    assert all({"pace/groups_open", "pace/groups_ready"} <= s.metrics.keys() for s in told)
     summary = world.summary
     assert (summary["groups_completed"], summary["tokens_unaccounted"], summary["rollouts"]) == (15, 0, 60)
 
@@ -158,4 +149,30 @@ async def test_an_asynchronous_run_is_taken_up(make_world: MakeWorld) -> None:
     taught = world.learners[-1].taught
     assert taught[:3] == first.learners[-1].taught[:3]
     assert (len(taught), world.summary["groups_completed"], world.summary["rollouts"]) == (5, 15, 60)
-    assert lines(world) == [1, 2, 3, 4, 5]
+    assert steps(world) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("norm", "ok"), [(0.5, True), (0.52, True), (0.6, False), (float("nan"), False)])
+async def test_a_step_that_comes_out_otherwise_is_told_and_ends_the_run_past_a_bound(
+    make_world: MakeWorld, norm: float, ok: bool
+) -> None:
+    await stopped(await make_world(**STEPS), 3)
+
+    def prepare(learner: StubLearner) -> None:
+        learner.grad_norm = norm
+
+    world = await make_world(prepare=prepare, **STEPS)
+    end = await world.run()
+    assert end.ok == ok
+    if ok:
+        found = [line["resume/difference"] for line in world.lines if "resume/steps" in line]
+        assert found == [pytest.approx(abs(norm - 0.5))]
+    else:
+        assert "step 3 came out otherwise when it was learned again: actor/pg_loss 0.1, now 0.1; actor/grad_norm" in end.error
+        assert "set trainer.resume.max_difference above" in end.error
+
+
+def test_differences_are_relative_to_large_values_only() -> None:
+    assert difference({"actor/grad_norm": 200.0, "actor/pg_loss": 0.0}, {"actor/grad_norm": 202.0}) == 0.01
+    assert difference({"actor/pg_loss": 0.0}, {"actor/pg_loss": -0.25, "actor/grad_norm": 9.0}) == 0.25
+    assert difference({}, {"actor/pg_loss": 1.0}) == 0

@@ -26,12 +26,14 @@ from shared.events import (
     Row,
     RunFinished,
     RunStart,
+    RunStepped,
     SessionSealed,
     Span,
     TokenCounts,
     Trajectory,
 )
 from shared.packing import pack_floats, pack_ids, pack_mask
+from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 from tests.engine import bytes_tokenizer as tokenizer
 from tests.engine.scripted import ScriptedEngine
@@ -65,6 +67,7 @@ class StubLearner:
         sft: learning rate of every supervised step.
         gap: added to its log-probs.
         broken: updates fail.
+        grad_norm: that they report.
     """
 
     def __init__(self, model: Path, settings: LearnerSettings) -> None:
@@ -75,6 +78,7 @@ class StubLearner:
         self.sft: list[float] = []
         self.gap = 0.0
         self.broken = False
+        self.grad_norm = 0.5
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[tokenizer.logprob(list(s), i) + self.gap for i in range(1, len(s))] for s in sequences]
@@ -88,7 +92,7 @@ class StubLearner:
             raise KeyError("no\nsuch thing")
         self.samples.append(list(samples))
         self.taught.append(hashlib.sha256(repr(samples).encode()).hexdigest())
-        return Update({"actor/grad_norm": 0.5, "actor/pg_loss": 0.1}, [2e-6] * len(samples))
+        return Update({"actor/grad_norm": self.grad_norm, "actor/pg_loss": 0.1}, [2e-6] * len(samples))
 
     def export(self, file: Path) -> None:
         file.write_text(str(len(self.samples)))
@@ -204,6 +208,7 @@ class World:
     config: Config
     bus: MemoryBus
     sessions: Sessions
+    blobs: Blobs
     service: TrainerService
     rollouts: Rollouts
     learners: list[StubLearner]
@@ -220,6 +225,11 @@ class World:
         content: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
         return content
 
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """What `metrics.jsonl` says."""
+        return [json.loads(text) for text in (self.folder / "metrics.jsonl").read_text().splitlines()]
+
     def of(self, kind: type[M]) -> list[M]:
         """Messages of a kind, in order."""
         return [m for m in self.seen if isinstance(m, kind)]
@@ -232,6 +242,14 @@ class World:
 
 
 MakeWorld = Callable[..., Awaitable[World]]
+
+
+async def stopped(world: World, step: int) -> World:
+    """The world after its trainer was stopped, a few messages after a step."""
+    await world.bus.publish(RunStart(run_id="run-1"))
+    await until(lambda: any(s.step == step for s in world.of(RunStepped)))
+    await world.service.stop()
+    return world
 
 
 def trajectory(rollout_id: str, reward: float, version: int = 0, made: Sequence[Row] = ()) -> Trajectory:
