@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -15,9 +16,14 @@ from typing import TYPE_CHECKING
 
 from tests.bench.trainer.groups import Shape
 from tests.bench.trainer.report import Push, Report, Round
+from tests.bench.trainer.transfer import SIZES, SPARE, measure
 
 if TYPE_CHECKING:
     from services.trainer.learner import VerlLearner
+
+
+_TRANSFERS = 3
+"""Of each size; the fastest counts."""
 
 
 async def main(arguments: argparse.Namespace) -> Report:
@@ -27,7 +33,9 @@ async def main(arguments: argparse.Namespace) -> Report:
     from tests.engine.tied_model import make_tied_model
 
     shape = Shape(groups=arguments.groups)
-    with tempfile.TemporaryDirectory(prefix="openforge-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="openforge-bench-", dir=arguments.folder) as folder:
+        if shutil.disk_usage(folder).free < SPARE * max(arguments.bytes, default=0):
+            sys.exit(f"{folder}: less than {SPARE} times the largest file is free; pass --folder or smaller --bytes")
         model = arguments.model or Path(folder) / "model"
         if arguments.model is None:
             make_tied_model(model)
@@ -38,7 +46,7 @@ async def main(arguments: argparse.Namespace) -> Report:
             rounds.append(Round(steps.ours(n + 1), steps.bare()))
             _say(f"round {n + 1}: ours {rounds[-1].ours.step:.2f} s, veRL's calls {sum(rounds[-1].bare.values()):.2f} s")
         pushes = [] if arguments.no_push else await _pushes(learner, model, Path(folder), arguments.rounds)
-        return Report(shape, rounds, pushes)
+        return Report(shape, rounds, pushes, measure(arguments.bytes, _TRANSFERS, Path(folder), _say))
 
 
 async def _pushes(learner: VerlLearner, model: Path, folder: Path, count: int) -> list[Push]:
@@ -64,6 +72,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     parser.add_argument("--model", type=Path, help="model folder; default: a tiny random one")
     parser.add_argument("--no-push", action="store_true", help="start no vLLM")
+    parser.add_argument("--bytes", type=int, nargs="*", default=SIZES, help="sizes of files that are transferred as in a push")
+    parser.add_argument("--folder", type=Path, help="on the disk that files are written to")
     return parser.parse_args()
 
 

@@ -56,6 +56,14 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
         return self.export_s + self.load_s
 
 
+class Transfer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a push does with a file of so many bytes, and a plain copy of it, in seconds; see `tests.bench.trainer.transfer`."""
+
+    bytes: int
+    push_s: float
+    copy_s: float
+
+
 class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
     """A figure and what it has to be at least or at most."""
 
@@ -73,11 +81,13 @@ class Report:
         shape: of its steps.
         rounds: at least one. The fastest counts, of ours and of veRL's apart: what else the machine does only adds.
         pushes: of the step's model, the fastest counts; none without an engine.
+        transfers: by size.
     """
 
     shape: Shape
     rounds: Sequence[Round]
     pushes: Sequence[Push] = ()
+    transfers: Sequence[Transfer] = ()
 
     def bounds(self) -> dict[str, Bound]:
         """Everything that must hold, by name. Shorter steps would measure Python, not training."""
@@ -101,6 +111,8 @@ class Report:
         if self.pushes:
             best = min(self.pushes, key=lambda push: push.push_s)
             found |= {"push_s": round(best.push_s, 4), "push_bytes": best.bytes, "push": best}
+        if self.transfers:
+            found["transfers"] = self.transfers
         return msgspec.json.encode(found | {"bounds": self.bounds()})
 
     @property

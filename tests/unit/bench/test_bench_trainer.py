@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,18 @@ def test_the_report_has_the_fastest_push_and_tokens_by_the_second() -> None:
     assert found["push_bytes"] == 10
     assert found["tokens_per_s"] == SHAPE.tokens / 2
     assert found["step_s"]["bare_train_batch"] == 1.5
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_transfers_of_every_size_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
+    from tests.bench.trainer.transfer import measure
+
+    said: list[str] = []
+    transfers = measure([80_000, 8_000], 1, tmp_path, said.append)
+    assert [t.bytes for t in transfers] == [8_000, 80_000]
+    assert all(t.push_s > 0 < t.copy_s for t in transfers)
+    assert len(said) == 2
+    assert list(tmp_path.iterdir()) == []
+    found = json.loads(Report(SHAPE, [round_of(2.0, 2.0)], transfers=transfers).json())
+    assert [t["bytes"] for t in found["transfers"]] == [8_000, 80_000]
