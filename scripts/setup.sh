@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv beside this folder: the whole CPU environment of requirements/cpu.lock and the project itself, editable.
+# `scripts/setup.sh packages` leaves the project itself out, for images whose layers should outlive its changes.
 # Needs Python 3.11 with venv, 6 GB of disk and a package index; not root. Doing it again costs nothing until a pin changes.
 #   OPENFORGE_PYTHON       the Python to build on (default: python3.11)
 #   OPENFORGE_TORCH_INDEX  where torch's CPU build is looked for when pip's own configuration has none
@@ -114,6 +115,10 @@ install_libnuma
 install_torch
 install_rest
 install_alias
+if [ "${1:-}" = packages ]; then
+  say "done, without the project: $(du -sh "$VENV" | cut -f1) in $VENV"
+  exit 0
+fi
 pip_install --no-build-isolation -e . || pip_failed "the project"
 say "loading everything once"
 check_imports

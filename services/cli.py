@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, evaluation, harness, looking, plot, session, sft, tasks
+from services.dev.verbs import deadletters, deployed, evaluation, harness, looking, plot, session, sft, tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -75,17 +75,22 @@ def dev(config: ConfigFile, sets: Sets = None) -> None:
 @app.command()
 def serve(
     service: Annotated[str, typer.Argument(help="proxy, orchestrator, collector, trainer or synth.")],
-    config: Annotated[Path, typer.Option("--config", help="The resolved config.json of a run folder.")],
+    config: Annotated[Path, typer.Option("--config", help="An openforge.toml, or the config.json of a run folder.")],
+    sets: Sets = None,
 ) -> None:
-    """Run one service in this process until SIGTERM. `openforge dev` starts one of these per service."""
+    """Run one service in this process until SIGTERM. `openforge dev` starts one of these per service; docker compose and
+    Kubernetes do too, with run.id, bus.url and store.url set.
+
+    Example: openforge serve collector --config openforge.toml --set run.id=r1 --set bus.url=nats://nats:4222 ...
+    """
     from services.app import SERVICES, main
-    from shared.config import load_config
+    from services.dev.deployed.settings import deployed_config
 
     if service not in SERVICES:
         fail(f"unknown service {service!r}; there are: {', '.join(SERVICES)}")
     name: ServiceName = service
     with failing():
-        main(name, load_config(config))
+        main(name, deployed_config(config, sets or []))
 
 
 @app.command()
@@ -156,7 +161,7 @@ def doctor() -> None:
     raise typer.Exit(report(Console()))
 
 
-for verb in (*looking.VERBS, sft.sft, plot.plot):
+for verb in (*deployed.VERBS, *looking.VERBS, sft.sft, plot.plot):
     app.command()(verb)
 
 

@@ -16,11 +16,13 @@ from services.dev.resume import go_on_with
 from services.dev.signals import until_signal
 from services.dev.stack import Stack
 from services.dev.view import View
+from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ForgeError
-from shared.events import Message, RunFinished, RunStart
+from shared.events import RunFinished, RunStart
 
 T = TypeVar("T")
+_LOOK_S = 0.5
 
 
 async def train(config: Config) -> int:
@@ -78,11 +80,11 @@ async def _train(plan: Plan, view: View) -> int:
     with view.show():
         async with Stack(plan, view) as stack:
             try:
-                finished = await unless_stack_fails(_trained(stack), stack)
+                finished = await unless_stack_fails(carried_out(stack.bus, plan.config.run.id), stack)
             except ForgeError:
                 view.note(go_on_with(plan.config.run))
                 raise
-    _print_summary(Console(), finished, str(plan.folder))
+    print_summary(Console(), finished, str(plan.folder))
     if not finished.ok:
         view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
     return 0 if finished.ok else 1
@@ -95,17 +97,20 @@ async def _develop(plan: Plan, view: View) -> int:
     return 0
 
 
-async def _trained(stack: Stack) -> RunFinished:
-    finished: asyncio.Future[RunFinished] = asyncio.get_running_loop().create_future()
-    nonce = secrets.token_hex(4)  # the run may have ended before, and been told to go on
+async def carried_out(bus: Bus, run_id: str) -> RunFinished:
+    """Has the trainer carry a run out, from where it stands, and waits for its end.
 
-    async def on_finished(message: Message) -> None:
-        if isinstance(message, RunFinished) and message.nonce == nonce and not finished.done():
-            finished.set_result(message)
-
-    await stack.bus.consume("supervisor", [RunFinished], on_finished, run_id=stack.config.run.id)
-    await stack.bus.publish(RunStart(run_id=stack.config.run.id, nonce=nonce))
-    return await finished
+    Raises:
+        BusUnavailable: the bus does not answer.
+    """
+    nonce, seen = secrets.token_hex(4), 0  # the run may have ended before, and been told to go on
+    await bus.publish(RunStart(run_id=run_id, nonce=nonce))
+    while True:
+        async for position, message in bus.replay(RunFinished, run_id, "*", seen):
+            seen = position
+            if isinstance(message, RunFinished) and message.nonce == nonce:
+                return message
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _idle(stack: Stack, view: View) -> None:
@@ -116,7 +121,8 @@ async def _idle(stack: Stack, view: View) -> None:
     await asyncio.Event().wait()
 
 
-def _print_summary(console: Console, finished: RunFinished, folder: str) -> None:
+def print_summary(console: Console, finished: RunFinished, folder: str) -> None:
+    """Prints what a run came to."""
     if not finished.ok:
         console.print(f"The run failed: {finished.error}", highlight=False)
     table = Table(title="Summary", show_header=False)

@@ -26,6 +26,11 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
         raise ConfigError(f"cannot listen on {host}:{port} ({e.strerror}); set proxy.host and {setting}") from None
 
 
+def socket_path(template: str) -> str:
+    """The path of this machine's proxy: `{host}` is its name, so that several proxies may share a folder."""
+    return template.replace("{host}", socket.gethostname())
+
+
 def listen_unix(path: str) -> socket.socket:
     """A unix socket that every user may connect to who reaches its folder, which is made if need be.
 

@@ -16,7 +16,7 @@ from services.proxy.gate import Gate
 from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
-from services.proxy.listening import listen, listen_unix, remove_unix
+from services.proxy.listening import listen, listen_unix, remove_unix, socket_path
 from services.proxy.model import stop_tokens
 from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
@@ -104,7 +104,7 @@ class ProxyService:
         proxy = self._config.proxy
         listeners = [listen(proxy.host, proxy.port, "proxy.port")]
         if proxy.socket:
-            listeners.append(listen_unix(proxy.socket))
+            listeners.append(listen_unix(socket_path(proxy.socket)))
         control = listen(proxy.host, proxy.control_port, "proxy.control_port")
         self._port, self._control_port = listeners[0].getsockname()[1], control.getsockname()[1]
         for listener in listeners:
@@ -118,7 +118,7 @@ class ProxyService:
             return
         heartbeat, self._beating = self._beating, None
         if self._config.proxy.socket:
-            remove_unix(self._config.proxy.socket)
+            remove_unix(socket_path(self._config.proxy.socket))
         await self._server.stop(self._config.proxy.drain_s)
         await self._control.stop()
         await self._ledger.stop(self._config.proxy.drain_s)

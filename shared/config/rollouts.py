@@ -23,8 +23,8 @@ class ProxyConfig(Section, frozen=True, kw_only=True):
             would drop it (`keep`), or the call is a new root (`fork`).
         host: address to listen on.
         port: of the routes for harnesses; 0 takes a free one.
-        socket: path of a unix socket that serves the routes for harnesses too, for sandboxes without a network (containers look
-            for `proxy.sock`); empty for none.
+        socket: path of a unix socket that serves the routes for harnesses too, for sandboxes without a network; it ends with
+            `.sock`, and `{host}` in it is the machine's name, for several proxies that share its folder. Empty for none.
         control_port: of the routes that open and seal sessions, and of the health checks; 0 takes a free one. No sandbox has
             to reach it.
         control_key_env: environment variable with the key of the control routes.

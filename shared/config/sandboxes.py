@@ -69,8 +69,8 @@ class DockerConfig(Section, frozen=True, kw_only=True):
     Attributes:
         host: address of the engine; empty takes $DOCKER_HOST, else /var/run/docker.sock.
         image: for tasks that name neither an image nor a Dockerfile.
-        socket_volume: folder on the engine's machine, or named volume, with the proxy's unix socket in it; empty takes the
-            folder of `proxy.socket`.
+        socket_volume: folder on the engine's machine, or named volume, with the proxies' unix sockets in it; empty takes
+            the folder of `proxy.socket`.
     """
 
     host: str = ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import http.client
 import io
 import os
-import socket
 import tarfile
 import time
 
-from services.orchestrator.runner.relay import address_of
+from services.orchestrator.runner.relay import address_of, dial
 
 TYPE_CHECKING = False  # importing typing would double the time of a start
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from services.orchestrator.spec import Unpack
@@ -33,7 +33,7 @@ class Source:
     """The proxy's side of one sandbox.
 
     Args:
-        target: the proxy: `tcp:host:port` or `unix:/path`.
+        target: the proxy, as `address_of` takes it.
         ticket: opens what was left there for this sandbox.
         patience_s: how long to go on trying while it is away.
     """
@@ -85,14 +85,8 @@ class Source:
         return body
 
     def _connect(self) -> socket.socket:
-        family, address = address_of(self._target)
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = dial(*address_of(self._target))
         sock.settimeout(ANSWER_S)
-        try:
-            sock.connect(address)
-        except OSError:
-            sock.close()
-            raise
         return sock
 
 

@@ -18,7 +18,7 @@ class Lease:
     """One phase's. Nothing blocks: whether a connection could be made is seen a moment later, and it is closed then.
 
     Args:
-        target: the proxy: `tcp:host:port` or `unix:/path`.
+        target: the proxy, as `address_of` takes it.
         lease_s: how long it may be away; 0: for ever.
 
     Attributes:

@@ -6,6 +6,7 @@ is passed on, and the other goes on until it ends too. With as many connections 
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 
@@ -13,6 +14,8 @@ from services.orchestrator.runner.loop import READ, WRITE, Loop
 
 HOST, PORT = "127.0.0.1", 8080
 PIECE = 65536
+SUFFIX = ".sock"
+"""Of the names of proxies' sockets in a folder."""
 MOST = 128
 """Connections at once."""
 _BACKLOG = 128
@@ -37,7 +40,7 @@ class Relay:
     Args:
         loop: that it acts in.
         listener: the socket.
-        target: where to: `tcp:host:port` or `unix:/path`.
+        target: where to, as `address_of` takes it.
 
     Attributes:
         moved: when something last went through, by the monotonic clock.
@@ -165,7 +168,8 @@ class Pair:
 
 
 def address_of(target: str) -> tuple[int, str | tuple[str, int]]:
-    """Family and address of `tcp:host:port` or `unix:/path`. A name is looked up, which may take a while.
+    """Family and address of `tcp:host:port`, `unix:/path/of/a.sock` or `unix:/folder/of/sockets`, where each proxy has one.
+    A name is looked up, which may take a while.
 
     Raises:
         OSError: the name is not known.
@@ -179,18 +183,40 @@ def address_of(target: str) -> tuple[int, str | tuple[str, int]]:
 
 
 def dial(family: int, address: str | tuple[str, int]) -> socket.socket:
-    """A connection that is being made.
+    """A connection that is being made. Of a folder's sockets any one, so that calls spread over the proxies; what a proxy that
+    died left there is passed over.
 
     Raises:
         OSError: it cannot be.
     """
+    if family != socket.AF_UNIX:
+        return _dial(family, address)
+    failure = OSError(f"no proxy has a socket in {address}")
+    for path in _sockets(str(address)):
+        try:
+            return _dial(family, path)
+        except OSError as e:
+            failure = e
+    raise failure
+
+
+def _sockets(path: str) -> list[str]:
+    """The socket itself, or those of a folder, beginning anywhere."""
+    if not os.path.isdir(path):
+        return [path]
+    found = sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith(SUFFIX))
+    start = int.from_bytes(os.urandom(2), "big") % (len(found) or 1)  # importing random would double the time of a start
+    return found[start:] + found[:start]
+
+
+def _dial(family: int, address: str | tuple[str, int]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         sock.connect(address)
-    except BlockingIOError:
-        pass
-    except OSError:
+    except OSError as e:
+        if isinstance(e, BlockingIOError) and family != socket.AF_UNIX:  # a unix socket that would block has a full backlog
+            return sock
         sock.close()
         raise
     return sock

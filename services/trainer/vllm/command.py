@@ -29,17 +29,20 @@ _ENVIRONMENT = {
 }
 
 
-def vllm_command(config: EngineConfig, port: int, model: str, weights: Path) -> tuple[list[str], dict[str, str]]:
-    """Argument vector, and variables to add to the environment, of a vLLM that serves a model folder on 127.0.0.1.
+def vllm_command(
+    config: EngineConfig, port: int, model: str, weights: Path, host: str = "127.0.0.1"
+) -> tuple[list[str], dict[str, str]]:
+    """Argument vector, and variables to add to the environment, of a vLLM that serves a model folder.
 
     Args:
         config: the engine's settings.
         port: port to listen on.
         model: folder to serve, as made by `services.trainer.weights.serving`.
         weights: folder that pushed weight files may come from.
+        host: address to listen on. Whoever reaches it may load weights: let nobody but proxies and the trainer.
     """
     argv = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model]
-    argv += ["--served-model-name", config.served_name, "--host", "127.0.0.1", "--port", str(port)]
+    argv += ["--served-model-name", config.served_name, "--host", host, "--port", str(port)]
     argv += ["--max-model-len", str(config.max_model_len), "--dtype", config.dtype, "--enforce-eager"]
     argv += ["--max-num-seqs", str(config.max_num_seqs), "--kv-cache-memory-bytes", str(config.kv_cache_mb * _MB)]
     # On a CPU it dies ("CPU Generator does not use offset") when the prompt of a seeded request is taken in pieces.

@@ -69,7 +69,7 @@ def test_labels_of_the_box_cannot_name_another_run() -> None:
 
 
 def test_a_container_knows_its_ticket_and_where_the_proxy_is_and_its_status_belongs() -> None:
-    wanted = ["OPENFORGE_PROXY=unix:/openforge-proxy/proxy.sock", "OPENFORGE_TICKET=the-ticket"]
+    wanted = ["OPENFORGE_PROXY=unix:/openforge-proxy", "OPENFORGE_TICKET=the-ticket"]
     assert config(box())["Env"] == [*wanted, f"OPENFORGE_STATUS={STATUS_FILE}"]
 
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from services.orchestrator.runner import relay as relay_module
 from services.orchestrator.runner.loop import Loop
-from services.orchestrator.runner.relay import Relay
+from services.orchestrator.runner.relay import Relay, address_of, dial
 
 
 class Stage:
@@ -199,3 +200,37 @@ def test_nothing_is_done_while_nothing_happens(stage: Stage) -> None:
         before = time.process_time()
         stage.loop.turn(0.5)
         assert time.process_time() - before < 0.1
+
+
+def test_of_the_sockets_in_a_folder_any_that_lives_is_taken(tmp_path: Path) -> None:
+    target = address_of(f"unix:{tmp_path}")
+    with pytest.raises(OSError, match="no proxy has a socket"):
+        dial(*target)
+    living = {name: unix_server(tmp_path / name) for name in ("a.sock", "b.sock")}
+    unix_server(tmp_path / "dead.sock").close()
+    (tmp_path / "note").touch()
+    kept = [dial(*target) for _ in range(40)]
+    taken = {name: accepted(server) for name, server in living.items()}
+    assert sum(taken.values()) == len(kept)
+    assert min(taken.values()) > 0
+    for sock in (*kept, *living.values()):
+        sock.close()
+    with pytest.raises(ConnectionRefusedError):
+        dial(*target)
+
+
+def unix_server(path: Path) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen(100)
+    server.setblocking(False)
+    return server
+
+
+def accepted(server: socket.socket) -> int:
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            count += 1
+    return count

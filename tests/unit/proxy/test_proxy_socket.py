@@ -53,6 +53,11 @@ async def test_the_socket_has_no_control_routes(socketed: World, path: Path) -> 
         assert reply.status == 404
 
 
+async def test_a_name_may_have_the_machines_in_it(make_world: MakeWorld, path: Path) -> None:
+    world = await make_world(socket=str(path.with_name("{host}.sock")))
+    assert await call(path.with_name(f"{socket.gethostname()}.sock"), await world.open()) == 200
+
+
 async def test_it_is_gone_once_the_proxy_stopped_and_another_proxy_may_have_it(socketed: World, path: Path) -> None:
     await socketed.proxy.stop()
     assert not path.exists()

@@ -21,7 +21,6 @@ from services.orchestrator.backends.docker import files
 from services.orchestrator.backends.docker.commands import run_command
 from services.orchestrator.backends.docker.container import (
     SESSION_LABEL,
-    SOCKET,
     Place,
     container_config,
     container_name,
@@ -33,6 +32,7 @@ from services.orchestrator.backends.docker.tools import Tools
 from services.orchestrator.backends.docker.view import View, ignoring, vanished
 from services.orchestrator.backends.docker.watching import Watch
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
+from services.orchestrator.runner.relay import SUFFIX
 from shared.config import Config
 from shared.errors import Cancelled, ConfigError, ForgeError, SandboxAway, SandboxError
 
@@ -275,8 +275,10 @@ def docker_backend(config: Config, depot: Depot) -> DockerBackend:
     socket = Path(config.proxy.socket).absolute()
     if not config.proxy.socket and not settings.socket_volume:
         raise ConfigError("sandboxes in containers reach the proxy through a unix socket: set proxy.socket to a path for it")
-    if config.proxy.socket and socket.name != SOCKET:
-        raise ConfigError(f"containers look for the proxy at {SOCKET}: set proxy.socket to {socket.with_name(SOCKET)}")
+    if config.proxy.socket and socket.suffix != SUFFIX:
+        raise ConfigError(
+            f"containers look for names that end with {SUFFIX}: set proxy.socket to {socket.with_name('proxy.sock')}"
+        )
     sockets = settings.socket_volume or str(socket.parent)
     docker = connect(settings.host)
     place = Place(config.run.id, sockets, PUBLIC, config.orchestrator.resources)

@@ -15,8 +15,7 @@ from shared.config.sandboxes import ResourcesConfig
 from shared.errors import AgentMemory, ForgeError, ImageError, OutOfMemory, SandboxError
 
 SOCKETS = "/openforge-proxy"
-"""Folder with the proxy's socket, in every container."""
-SOCKET = "proxy.sock"
+"""Folder with the proxies' sockets, in every container."""
 STATUS_FILE = "/.openforge-status.json"
 """Where a runner leaves its status. Not in its output alone: what is printed while an engine is away is lost."""
 USER = "65534:65534"
@@ -72,7 +71,7 @@ def container_config(box: Box, place: Place, image: str, tools: str, ticket: str
     """
     return {
         "Image": image, "Entrypoint": list(ENTRY), "Cmd": [], "User": "0:0", "WorkingDir": "/", "Hostname": HOSTNAME,
-        "Env": [f"OPENFORGE_PROXY=unix:{SOCKETS}/{SOCKET}", f"OPENFORGE_TICKET={ticket}", f"OPENFORGE_STATUS={STATUS_FILE}"],
+        "Env": [f"OPENFORGE_PROXY=unix:{SOCKETS}", f"OPENFORGE_TICKET={ticket}", f"OPENFORGE_STATUS={STATUS_FILE}"],
         "Labels": labels(box, place.run),
         "Healthcheck": {"Test": ["NONE"]}, "StopSignal": "SIGTERM", "Tty": False,
         "HostConfig": {

@@ -1,0 +1,8 @@
+#!/bin/sh
+# What a container of ours starts with: a verb of `openforge`; `demo` begins the run of the stack; `python` is a way in.
+set -eu
+case "${1:-}" in
+  demo) shift; exec openforge start /etc/openforge/openforge.toml "$@" ;;
+  python | sh) exec "$@" ;;
+  *) exec openforge "$@" ;;
+esac
