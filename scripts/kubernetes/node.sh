@@ -36,7 +36,10 @@ inside() {
   mkdir -p /run/netns
   mount -t tmpfs tmpfs /run/netns
   mount --make-rshared / # within this namespace
-  while [ -e "/sys/class/net/openforge$bridge" ]; do bridge=$((bridge + 1)); done
+  while ! ip link add "openforge$bridge" type bridge; do # two nodes that start at once never take the same one
+    bridge=$((bridge + 1))
+    [ "$bridge" -lt 250 ] || die "no bridge openforge0 to openforge249 can be made here"
+  done
   echo "openforge$bridge" >"$N/bridge"
   node_files "$N" "$bridge"
   containerd -c "$N/containerd.toml" >"$DIR/containerd.log" 2>&1 &

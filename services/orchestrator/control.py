@@ -45,7 +45,14 @@ class ControlRoutes:
             await self._http.close()
 
     async def call(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
-        """The answer to a request for a path below /control/.
+        """The answer to a request for a path below /control/. Raises as `fetch` does."""
+        try:
+            return msgspec.json.decode(await self.fetch(method, path, body), type=answer)
+        except msgspec.DecodeError as e:
+            raise ConfigError(f"{self._url} does not answer like the proxy: {e}") from e
+
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        """The body of the answer to a request for a path below /control/.
 
         Raises:
             EngineError: the proxy did not answer in time.
@@ -58,12 +65,10 @@ class ControlRoutes:
             before_sleep=before_sleep_log(log, logging.INFO), reraise=True,
         )  # fmt: skip
         try:
-            return msgspec.json.decode(await retrying(self._once, method, path, body), type=answer)
+            return await retrying(self._once, method, path, body)
         except (_Away, aiohttp.ClientError, TimeoutError) as e:
             reason = str(e) or type(e).__name__
             raise EngineError(f"the proxy at {self._url} did not answer for {self._patience_s:g} s: {reason}") from e
-        except msgspec.DecodeError as e:
-            raise ConfigError(f"{self._url} does not answer like the proxy: {e}") from e
 
     async def _once(self, method: str, path: str, body: bytes | None) -> bytes:
         async with self._client().request(method, f"{self._url}/control/{path}", data=body) as response:

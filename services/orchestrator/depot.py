@@ -1,4 +1,4 @@
-"""Leaves the work of runners in containers with the proxy, each package once."""
+"""Leaves the work of runners in containers with the proxy, each package once, and takes what they left there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import msgspec
 
 from services.orchestrator.backends.port import Box
 from services.orchestrator.control import PATIENCE_S, ControlRoutes
+from services.orchestrator.runner.fetch import left_name
 from shared.config import ProxyConfig
-from shared.errors import StoreUnavailable, TaskError
+from shared.errors import FidelityError, StoreUnavailable, TaskError
 
 MAX_PACKAGE = 64 << 20
 """Bytes of a packed folder that the proxy takes."""
@@ -59,7 +60,7 @@ class Depot:
             StoreUnavailable: its store lost what was left.
         """
         packages = {name: await self._pack(folder) for name, folder in box.packages.items()}
-        body = {"spec": box.spec, "packages": packages}
+        body = {"spec": box.spec, "packages": packages, "leaves": [left_name(path) for path in box.spec.get("leaves", ())]}
         for _ in range(_ROUNDS):
             left = await self._routes.call("PUT", f"boxes/{box.name}", _Left, msgspec.json.encode(body))
             if not left.missing:
@@ -67,6 +68,19 @@ class Depot:
             for sha256 in left.missing:
                 await self._upload(next(box.packages[name] for name, known in packages.items() if known == sha256), sha256)
         raise StoreUnavailable("the store lost packages again and again")
+
+    async def left(self, session: str, path: str) -> bytes:
+        """What the runner of a sandbox left of a file or folder before it ended: a compressed tar with that under its own name;
+        nothing if there was nothing to leave.
+
+        Raises:
+            EngineError: the proxy did not answer in time.
+            StoreUnavailable: its store has nothing of it, or lost it.
+        """
+        try:
+            return await self._routes.fetch("GET", f"boxes/{session}/{left_name(path)}")
+        except FidelityError as e:
+            raise StoreUnavailable(f"what the sandbox {session} left of {path} is gone: {e}") from e
 
     async def close(self) -> None:
         """Ends the connections."""

@@ -20,7 +20,7 @@ from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.errors import TaskError
 from shared.events import RolloutStart
-from shared.task import Task, expand, refuse
+from shared.task import Task, apart, expand, refuse
 from shared.task.sections import Environment
 
 LOG_BYTES = 1_000_000
@@ -107,6 +107,8 @@ def plan(attempt: Attempt, config: Config) -> Spec:
     spec = spec_of(attempt, config, resources_of(task.environment, config), phases)
     if len(task.steps) > 1:
         spec["strategy"] = task.strategy
+    if (where := apart(task)) and config.orchestrator.backend == "kubernetes":  # nothing is to be had of a pod that has ended
+        spec["leaves"] = [sandbox.path_of(artifact.source.rstrip("/")) for artifact in where.artifacts]
     return spec
 
 

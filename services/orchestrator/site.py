@@ -76,7 +76,7 @@ def docker_site(config: Config, depot: Leaves) -> Site:
 def _kubernetes_site(config: Config, depot: Depot) -> Site:
     from services.orchestrator.backends.kubernetes.backend import kubernetes_backend
 
-    return Site(kubernetes_backend(config, depot.put), _contained(config.orchestrator.kubernetes.uid))
+    return Site(kubernetes_backend(config, depot), _contained(config.orchestrator.kubernetes.uid))
 
 
 def _contained(uid: int) -> Place:

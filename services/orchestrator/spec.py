@@ -109,6 +109,7 @@ class Spec(TypedDict):
         rlimits: limits of each of the programs' processes, by the names of `resource` without `RLIMIT_`.
         phases: in order; the next one runs unless the attempt was cancelled or failed.
         strategy: how the rewards of several verifications become one; told back in the status.
+        leaves: files and folders to leave with the proxy after the last phase, where nobody can look into an ended sandbox.
     """
 
     status: str
@@ -120,6 +121,7 @@ class Spec(TypedDict):
     rlimits: dict[str, int]
     phases: list[Phase]
     strategy: NotRequired[Strategy]
+    leaves: NotRequired[list[str]]
 
 
 Limit = Literal["wall", "idle", "storage"]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote
 
 import orjson
 
-from services.proxy.boxes import BOXES, fetch
+from services.proxy.boxes import BOXES, serve_runner
 from services.proxy.calls import Calls, fail
 from services.proxy.client import JSON, Client
 from services.proxy.dialects.anthropic import AnthropicMessages
@@ -71,7 +71,7 @@ class Gateway:
     async def _other(self, path: str, dialect: Dialect | None, client: Client) -> None:
         """What is no model call."""
         if path.startswith(BOXES):
-            await fetch(self._boxes, client, path)
+            await serve_runner(self._boxes, client, path)
             return
         if client.headers.get("upgrade", "").lower() == "websocket":
             raise Refused(426, "websocket_not_supported", "WebSocket is not spoken here; use plain HTTP requests")

@@ -1,14 +1,19 @@
-"""What runners in containers fetch: a spec for each sandbox, and packages, which many share. It opens to a ticket alone."""
+"""What runners in containers fetch: a spec for each sandbox, and packages, which many share; and what they leave in turn.
+
+It opens to a ticket alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.store.connect import Client, Keys, raw, store_errors, text
 from shared.store.intents import LIFE_S, secret_hash
 
-_PACKAGE = "package:"
+_PACKAGE, _LEAVES = "package:", "leaves:"
+LEFT_S = 6 * 3600.0
+"""For which what a runner left waits for the orchestrator, which may be away for as long."""
 
 
 class Boxes:
@@ -30,13 +35,14 @@ class Boxes:
         with store_errors("keep a package"):
             await self._redis.set(self._key("package", sha256), body, ex=self._ttl)
 
-    async def put(self, ticket: str, spec: bytes, packages: Mapping[str, str]) -> list[str]:
+    async def put(self, ticket: str, spec: bytes, packages: Mapping[str, str], leaves: Sequence[str] = ()) -> list[str]:
         """Keeps a box, unless packages of it are missing, whose hashes it gives. Doing it again puts the new one in its place.
 
         Args:
             ticket: that opens it.
             spec: for its runner.
             packages: hash by name.
+            leaves: names of what its runner may leave.
         """
         key = self._key("box", secret_hash(ticket))
         with store_errors("keep a box"):
@@ -45,6 +51,7 @@ class Boxes:
             if missing := [sha256 for sha256, there in zip(wanted, kept, strict=True) if not there]:
                 return missing
             box: dict[Any, Any] = {"spec": spec} | {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
+            box |= {_LEAVES + name: "" for name in leaves}
             await self._redis.hset(key, mapping=box)
             await self._redis.expire(key, self._ttl)
         return []
@@ -59,3 +66,20 @@ class Boxes:
         with store_errors("fetch a package"):
             sha256 = await self._redis.hget(self._key("box", secret_hash(ticket)), _PACKAGE + name)
             return None if sha256 is None else raw(await self._redis.get(self._key("package", text(sha256))))
+
+    async def awaits(self, ticket: str, name: str) -> bool:
+        """Whether a runner with that ticket may leave something of that name."""
+        with store_errors("look at a box"):
+            return bool(await self._redis.hexists(self._key("box", secret_hash(ticket)), _LEAVES + name))
+
+    async def leave(self, ticket: str, name: str, body: bytes) -> None:
+        """Keeps what a runner leaves, in the place of what it left before, for `LEFT_S`."""
+        key = self._key("left", secret_hash(ticket))
+        with store_errors("keep what a runner left"):
+            await self._redis.hset(key, name, body)
+            await self._redis.expire(key, int(LEFT_S))
+
+    async def left(self, ticket: str, name: str) -> bytes | None:
+        """What a runner left under a name; None if it did not yet, or too long ago."""
+        with store_errors("fetch what a runner left"):
+            return raw(await self._redis.hget(self._key("left", secret_hash(ticket)), name))

@@ -67,7 +67,7 @@ def not_handed(artifact: Artifact, keeps: tuple[str, ...] = ()) -> str:
 
     Args:
         artifact: that is to be.
-        keeps: folders that a sandbox keeps after its end; all by default.
+        keeps: folders whose content can be handed over; all by default.
     """
     source = PurePosixPath(artifact.source)
     if artifact.service not in (None, "main"):
@@ -77,5 +77,5 @@ def not_handed(artifact: Artifact, keeps: tuple[str, ...] = ()) -> str:
     if taken := next((folder for folder in _NEVER if source.is_relative_to(folder)), ""):
         return f"nothing of {taken} is handed over"
     if keeps and not any(source.is_relative_to(folder) for folder in keeps):
-        return f"a local sandbox keeps nothing but {', '.join(keeps)}"
+        return f"only what lies in {', '.join(keeps)} can be handed over here"
     return ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.errors import TaskError
-from shared.task.apart import apart, not_handed
+from shared.task.apart import Apart, apart, not_handed
 from shared.task.folder import COMPOSE, Task
 
 Backend = Literal["local", "docker", "kubernetes"]
-_ROOT = ("root", "0")
+_ROOT = ("root", "0", 0)
+_FOLDERS = ("/logs", "/home/agent", "/tmp")
+"""Of every sandbox, whoever its user is."""
 
 
 def refuse(task: Task, backend: Backend, network: Literal["none", "task"] = "none") -> None:
@@ -87,8 +89,6 @@ def _apart(task: Task, backend: Backend, network: Literal["none", "task"]) -> li
     where = apart(task) if len(task.steps) == 1 else None
     if where is None:
         return [f'{mode}: the verifiers of a task of several steps share the agent\'s environment; use "shared"']
-    if backend == "kubernetes":
-        return [f'{mode}: nothing can be taken out of a pod that has ended; use orchestrator.backend = "docker" or "local"']
     reasons = _network(where.network_mode, network)
     if where.environment.os != "linux" or where.environment.gpus or where.environment.tpu:
         reasons.append("verifier.environment: sandboxes are Linux, without an accelerator")
@@ -98,9 +98,23 @@ def _apart(task: Task, backend: Backend, network: Literal["none", "task"]) -> li
         reasons.append("tests/docker-compose.yaml: sandboxes are one container; put its services into tests/Dockerfile")
     if backend == "local" and where.image and where.bundled:
         reasons.append('verifier.environment.docker_image: local sandboxes have no images; use orchestrator.backend = "docker"')
-    keeps = (task.workdir, "/logs", "/home/agent", "/tmp") if backend == "local" else ()
+    keeps: tuple[str, ...] = ()
+    if backend == "local":
+        keeps = (task.workdir, *_FOLDERS)
+    if backend == "kubernetes":
+        reasons += _pod_apart(task, where)
+        keeps = () if task.verifier.user in _ROOT else (where.workdir, *_FOLDERS)
     handed = [(artifact.source, not_handed(artifact, keeps)) for artifact in where.artifacts]
     return [*reasons, *(f"artifacts: {source}: {why}" for source, why in handed if why)]
+
+
+def _pod_apart(task: Task, where: Apart) -> list[str]:
+    reasons, user = [], task.verifier.user
+    if where.bundled and where.dockerfile:
+        reasons.append("tests/Dockerfile: pods get no image built; push one, and name it as verifier.environment.docker_image")
+    if user is not None and user not in _ROOT and not str(user).isdecimal():
+        reasons.append(f"verifier.user = {user!r}: pods know users by number; give the image's number of it, or 'root'")
+    return reasons
 
 
 def _pod(task: Task) -> list[str]:
@@ -108,7 +122,7 @@ def _pod(task: Task) -> list[str]:
     if task.dockerfile:
         reasons.append("environment/Dockerfile: pods get no image built; push one, and name it as environment.docker_image")
     verifiers = {str(step.verifier.user) for step in task.steps if step.verifier.user is not None}
-    if task.user not in _ROOT and verifiers - {task.user}:
+    if not task.verifier.separate and task.user not in _ROOT and verifiers - {task.user}:
         reasons.append("verifier.user: a pod that is not root's has one user; let agent.user be the same, or root")
     return reasons
 

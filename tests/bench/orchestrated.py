@@ -11,7 +11,6 @@ from pathlib import Path
 from kubernetes_asyncio import client, config
 
 from services.orchestrator.backends.kubernetes.backend import kubernetes_backend
-from services.orchestrator.backends.port import Box
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.sandbox import Isolation
 from services.orchestrator.service import OrchestratorService
@@ -22,6 +21,7 @@ from shared.config import Config, KubernetesConfig, OrchestratorConfig, RunConfi
 from shared.events import Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutTimedOut, decode
 from shared.roles import RoleRule
 from tests.kube.cluster import Cluster
+from tests.kube.fixtures import Told
 
 PATIENCE_S = 600.0
 GROUP = 8
@@ -90,13 +90,10 @@ async def ours(cluster: Cluster, folder: Path, run: str, number: int, concurrenc
         ),
     )  # fmt: skip
 
-    async def leave(box: Box) -> str:
-        return "ticket"
-
     broker = Broker()
     outcomes, bus = Outcomes(broker, number), MemoryBus(broker)
     isolation = Isolation("container", True, settings.orchestrator.kubernetes.uid)
-    site = Site(kubernetes_backend(settings, leave), lambda _: (isolation, folder))
+    site = Site(kubernetes_backend(settings, Told("ticket")), lambda _: (isolation, folder))
     service = OrchestratorService(settings, bus, site, NoSessions())
     await service.start()
     task, began, cpu = _task(folder), time.monotonic(), time.process_time()

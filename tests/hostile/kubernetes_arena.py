@@ -34,7 +34,7 @@ async def kubernetes_arena(
         orchestrator=OrchestratorConfig(backend="kubernetes", kubernetes=settings),
     )  # fmt: skip
     depot = Depot(ProxyConfig(control_port=control), KEY)
-    backend = kubernetes_backend(config, depot.put)
+    backend = kubernetes_backend(config, depot)
     await backend.open()
     async with cleared(backend, depot):
         arena = Contained(bench, backend, resources)

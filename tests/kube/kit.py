@@ -42,7 +42,7 @@ class KubernetesKit(DockerKit):
 
     def made(self, depot: Depot) -> Backend:
         """See `DockerKit.made`."""
-        return kubernetes_backend(self._config, depot.put)
+        return kubernetes_backend(self._config, depot)
 
     async def vanish(self, name: str) -> None:
         configuration = client.Configuration()

@@ -163,7 +163,7 @@ class Backend(Protocol):
         """Copies a file or folder of a sandbox, under its own name, into the folder `target` of this machine.
 
         Of one that has ended the local backend has the working folder, logs, home and temporary folder left; docker has all of
-        it, Kubernetes nothing.
+        it, Kubernetes what its spec says that it `leaves`, by the same words.
 
         Raises:
             SandboxError: it is not there, or holds what would land outside of `target`.

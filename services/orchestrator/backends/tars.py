@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import shutil
 import tarfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -36,6 +40,20 @@ def pack_one(source: Path, name: str, file: IO[bytes]) -> None:
             tar.add(source, name)
     except OSError as e:
         raise SandboxError(f"{source}: {e}") from e
+
+
+def inflate(packed: bytes, take: Callable[[bytes], object]) -> None:
+    """Gives away piece by piece what was compressed with gzip. Blocks.
+
+    Raises:
+        SandboxError: it was not, or `take` does not want so much.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            while piece := file.read(1 << 20):
+                take(piece)
+    except (OSError, EOFError, zlib.error) as e:
+        raise SandboxError(f"what was left is not compressed as it should be: {e}") from e
 
 
 def unpack(file: IO[bytes], target: Path) -> None:

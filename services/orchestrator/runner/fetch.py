@@ -1,4 +1,4 @@
-"""What a runner in a container gets from the proxy: its spec, and packages, which it unpacks."""
+"""What a runner in a container gets from the proxy: its spec, and packages, which it unpacks; and how it leaves something."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 600.0  # the proxy may restart, and the store behind it
 ANSWER_S = 60.0
 LARGEST = 512 << 20  # bytes of an answer
+LARGEST_LEFT = 64 << 20  # bytes of what is left, as the proxy has it
 UNPACKED = 4 << 30  # bytes of a package's content
 MOST = 200_000  # members of a package
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
@@ -48,10 +49,22 @@ class Source:
             Refused: the proxy does not have it.
             OSError: it did not answer in time.
         """
+        return self._patiently(lambda: self._once("GET", name, lambda connection: None))
+
+    def put(self, name: str, write: Callable[[Callable[[bytes], None]], None]) -> None:
+        """Leaves something under a name, in the place of what was left before. Raises as `get` does.
+
+        Args:
+            name: that the proxy was told of.
+            write: sends it piece by piece with what it is given; called anew for every try.
+        """
+        self._patiently(lambda: self._once("PUT", name, lambda connection: _send_pieces(connection, write)))
+
+    def _patiently(self, ask: Callable[[], bytes]) -> bytes:
         until, pause = time.monotonic() + self._patience_s, _PAUSE_S
         while True:
             try:
-                return self._once(name)
+                return ask()
             except (OSError, http.client.HTTPException) as e:
                 if time.monotonic() + pause > until:
                     raise OSError(f"the proxy at {self._target} did not answer for {self._patience_s:g} s: {e}") from e
@@ -67,11 +80,15 @@ class Source:
         """
         unpack(self.get(package["package"]), package["target"])
 
-    def _once(self, name: str) -> bytes:
+    def _once(self, method: str, name: str, send: Callable[[http.client.HTTPConnection], None]) -> bytes:
         connection = http.client.HTTPConnection("proxy", timeout=ANSWER_S)
         connection.sock = self._connect()
         try:
-            connection.request("GET", f"/box/{self._ticket}/{name}")
+            connection.putrequest(method, f"/box/{self._ticket}/{name}")
+            if method == "PUT":
+                connection.putheader("Transfer-Encoding", "chunked")
+            connection.endheaders()
+            send(connection)
             answer = connection.getresponse()
             body = answer.read(LARGEST + 1)
         finally:
@@ -79,7 +96,7 @@ class Source:
         if answer.status >= 500:
             raise OSError(f"HTTP {answer.status}")
         if answer.status != 200 or len(body) > LARGEST:
-            raise Refused(f"the proxy gave no {name}: HTTP {answer.status}: {body[:200].decode(errors='replace')}")
+            raise Refused(f"the proxy refused {method} {name}: HTTP {answer.status}: {body[:200].decode(errors='replace')}")
         if answer.length:
             raise OSError("the answer broke off")
         return body
@@ -88,6 +105,22 @@ class Source:
         sock = dial(*address_of(self._target))
         sock.settimeout(ANSWER_S)
         return sock
+
+
+def left_name(path: str) -> str:
+    """Under which a file or folder of a sandbox is left: one that needs no quoting."""
+    return f"left-{path.encode().hex()}"
+
+
+def _send_pieces(connection: http.client.HTTPConnection, write: Callable[[Callable[[bytes], None]], None]) -> None:
+    def send(piece: bytes) -> None:
+        try:
+            connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+        except OSError as e:  # not to be taken for one of what is sent
+            raise http.client.HTTPException(f"the connection broke: {e}") from e
+
+    write(send)
+    connection.send(b"0\r\n\r\n")
 
 
 def unpack(data: bytes, target: str) -> None:

@@ -20,6 +20,7 @@ import sys
 
 from services.orchestrator.runner.fetch import Source
 from services.orchestrator.runner.files import TaskFault, empty
+from services.orchestrator.runner.leave import leave
 from services.orchestrator.runner.phases import Runner
 from services.orchestrator.runner.report import STATUS_LINE, encode
 from services.orchestrator.runner.system import PR_SET_DUMPABLE, prctl
@@ -63,7 +64,7 @@ def main() -> None:
         status["phase"], status["error"], status["of_task"] = "failed", f"prepare: {e}", isinstance(e, TaskFault)
         tell(status)
     else:
-        Runner(spec, tell, source.unpack).run()
+        Runner(spec, tell, source.unpack, lambda path: leave(source, path)).run()
     os._exit(0)
 
 

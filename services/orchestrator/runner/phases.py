@@ -59,6 +59,7 @@ class Runner:
         spec: what to do.
         tell: gets the status at every change.
         fetch: unpacks a package; not needed where the spec has none.
+        leave: keeps a file or folder for the orchestrator; not needed where the spec names none.
         ahead: what was made beforehand.
     """
 
@@ -67,13 +68,14 @@ class Runner:
         spec: Spec,
         tell: Callable[[Status], None],
         fetch: Callable[[Unpack], None] | None = None,
+        leave: Callable[[str], None] | None = None,
         ahead: Ahead | None = None,
     ) -> None:
         self.spec = spec
         self.status: Status = {"pid": os.getpid(), "phase": "prepare", "error": None, "phases": {}}
         if "strategy" in spec:
             self.status["strategy"] = spec["strategy"]
-        self._tell, self._fetch = tell, fetch
+        self._tell, self._fetch, self._leave = tell, fetch, leave
         self._late = False
         self._loop = ahead.loop if ahead else Loop()
         self._processes = ahead.processes if ahead else Processes(self._loop)
@@ -93,9 +95,17 @@ class Runner:
                 self._carry_out(phase)
                 if "at_least" in phase and not reached(self.status["phases"][phase["name"]]["collected"], phase["at_least"]):
                     break
+            if not self._processes.cancelled:
+                self._leave_all()
             self._report("cancelled" if self._processes.cancelled else "done")
         except (OSError, ValueError, Failure) as e:
             self.fail(f"{self.status['phase']}: {e}", of_task=isinstance(e, TaskFault))
+
+    def _leave_all(self) -> None:
+        for path in self.spec.get("leaves", ()):
+            if self._leave is None:
+                raise Failure(f"{path} cannot be left anywhere here")
+            self._leave(path)
 
     def _out_of_time(self, *_: object) -> None:
         """Whatever the runner is at, be it a call that does not return; the second time without a word."""

@@ -124,6 +124,14 @@ def test_every_folder_is_mounted_once_and_has_a_size() -> None:
     assert all(v["emptyDir"]["sizeLimit"] for v in spec["volumes"])
 
 
+def test_a_verifier_that_brings_its_tests_has_no_empty_folder_in_their_place() -> None:
+    asked = box()
+    asked.spec["phases"][0]["name"] = "verify"
+    mounts = {mount["mountPath"] for mount in made(asked)["spec"]["containers"][0]["volumeMounts"]}
+    asked.spec["phases"][0]["fresh"] = ["/tests"]
+    assert {mount["mountPath"] for mount in made(asked)["spec"]["containers"][0]["volumeMounts"]} - mounts == {"/tests"}
+
+
 def test_a_groups_pods_want_to_be_where_its_image_is() -> None:
     first, second = made()["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     selectors = [term["podAffinityTerm"]["labelSelector"]["matchLabels"] for term in (first, second)]

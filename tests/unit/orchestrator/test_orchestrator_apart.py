@@ -147,7 +147,8 @@ async def test_the_end_of_the_verifiers_sandbox_is_never_the_agents_doing(
 
 
 REFUSED = [
-    ("kubernetes", "", {}, "pod that has ended"),
+    ("kubernetes", "", {"tests/Dockerfile": "FROM x:1\n"}, "pods get no image built"),
+    ("kubernetes", 'user = "checker"\n', {}, "pods know users by number"),
     ("local", '[verifier.environment]\ndocker_image = "x:1"\n', {}, "have no images"),
     ("docker", "[verifier.environment]\ngpus = 1\n", {}, "accelerator"),
     ("docker", '[verifier.environment.healthcheck]\ncommand = "x"\n', {}, "healthcheck"),
@@ -169,7 +170,8 @@ def test_what_cannot_be_carried_out_is_said(
     ("source", "backend", "why"),
     [
         ("out.txt", "docker", "absolute path"), ("/", "docker", "absolute path"), ("/tests/x", "docker", "nothing of /tests"),
-        ("/logs/verifier/reward.txt", "docker", "nothing of /logs/verifier"), ("/data/x", "local", "keeps nothing but /app"),
+        ("/logs/verifier/reward.txt", "docker", "nothing of /logs/verifier"), ("/data/x", "local", "only what lies in /app"),
+        ("/data/x", "kubernetes", "only what lies in /app"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_handed_over_is_said(make_task: MakeTask, source: str, backend: Backend, why: str) -> None:

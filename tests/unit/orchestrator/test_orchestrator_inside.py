@@ -19,14 +19,17 @@ import pytest
 
 from services.orchestrator.backends.port import Box
 from services.orchestrator.backends.spawner import ROOT
+from services.orchestrator.backends.tars import inflate
+from services.orchestrator.backends.tars import unpack as unpack_untrusted
 from services.orchestrator.depot import Depot, pack
+from services.orchestrator.runner import leave
 from services.orchestrator.runner.fetch import Refused, unpack
 from services.orchestrator.runner.inside import unfit, with_image
 from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Status, Unpack
 from services.proxy.service import ProxyService
 from shared.bus.memory import MemoryBus
 from shared.config import Config, EngineConfig, ProxyConfig, RunConfig
-from shared.errors import TaskError
+from shared.errors import SandboxError, StoreUnavailable, TaskError
 from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
@@ -122,6 +125,54 @@ async def test_agent_and_verifier_run_and_the_status_is_told_twice(depots: Depot
     assert printed.startswith("--- agent ---\nsaid\nls: cannot access")
     assert "\n--- verify ---\n" in printed
     assert (seen / "data" / "link").read_text() == (tests_dir / "test.sh").read_text()
+
+
+async def test_what_a_sandbox_leaves_is_with_the_proxy_when_it_has_ended(depots: Depots, tmp_path: Path) -> None:
+    app = depots.top / "app"
+    script = "mkdir -p made/in; echo a > made/in/a; ln -s in/a made/link; chmod 000 made/in/a made/in; mkfifo pipe"
+    box = depots.box(depots.phase("agent", script))
+    box.spec["leaves"] = [f"{app}/made", f"{app}/none", f"{app}/pipe"]
+    await depots.depot.put(box)
+    with pytest.raises(StoreUnavailable, match=r"made is gone"):
+        await depots.depot.left("r1-a1", f"{app}/made")
+    status, printed = await depots.run(box)
+    assert (status["phase"], status["error"]) == ("done", None)
+    assert f"{app}/none is not handed over: No such file" in printed
+    assert await depots.depot.left("r1-a1", f"{app}/none") == b""
+    shown = taken(await depots.depot.left("r1-a1", f"{app}/made"), tmp_path / "out")
+    assert (shown / "made/link").read_text() == "a\n"
+    with pytest.raises(SandboxError, match="neither a file nor a folder"):
+        taken(await depots.depot.left("r1-a1", f"{app}/pipe"), tmp_path / "pipe")
+
+
+async def test_what_is_too_large_to_be_left_is_as_if_it_were_not_there(depots: Depots) -> None:
+    app = depots.top / "app"
+    box = depots.box(depots.phase("agent", "truncate -s 5G holes"))
+    box.spec["leaves"] = [f"{app}/holes"]
+    status, printed = await depots.run(box)
+    assert (status["phase"], status["error"]) == ("done", None)
+    assert f"{app}/holes is not handed over: it is larger than 4 GiB" in printed
+    assert await depots.depot.left("r1-a1", f"{app}/holes") == b""
+
+
+def test_no_more_is_packed_than_the_proxy_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some").write_bytes(os.urandom(100_000))
+    sent: list[bytes] = []
+    monkeypatch.setattr(leave, "LARGEST_LEFT", 200_000)
+    leave.pack(str(tmp_path / "some"), sent.append)
+    assert 100_000 < sum(map(len, sent)) < 110_000
+    monkeypatch.setattr(leave, "LARGEST_LEFT", 50_000)
+    with pytest.raises(leave.Unfit, match="larger than"):
+        leave.pack(str(tmp_path / "some"), sent.append)
+
+
+def taken(packed: bytes, target: Path) -> Path:
+    """The folder that something which was left is unpacked to."""
+    file = io.BytesIO()
+    inflate(packed, file.write)
+    file.seek(0)
+    unpack_untrusted(file, target)
+    return target
 
 
 async def test_a_user_that_the_image_does_not_have_is_told_as_the_tasks_fault(depots: Depots) -> None:
@@ -236,7 +287,7 @@ async def test_a_wrong_ticket_fails_with_its_reason(depots: Depots) -> None:
         await process.communicate()
     status = json.loads((depots.top / "status").read_text())
     assert (process.returncode, status["phase"]) == (0, "failed")
-    assert "the proxy gave no spec: HTTP 404" in status["error"]
+    assert "the proxy refused GET spec: HTTP 404" in status["error"]
     assert "x" * 43 not in status["error"]
 
 

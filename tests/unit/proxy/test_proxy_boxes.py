@@ -44,6 +44,17 @@ async def test_a_box_put_again_has_the_same_ticket(world: World) -> None:
     assert await left(world) == await left(world)
 
 
+async def test_a_runner_leaves_what_its_box_awaits_and_nothing_else(world: World) -> None:
+    _, answer = await put(world, "boxes/r1-a1", json={"spec": {}, "leaves": ["left-0"]})
+    for path, status in ((f"{answer['ticket']}/left-0", 200), (f"{answer['ticket']}/left-1", 404), ("x" * 43 + "/left-0", 404)):
+        async with world.http.put(f"{world.proxy.url}/box/{path}", data=PACKAGE) as response:
+            assert response.status == status, path
+    for path, found in (("r1-a1/left-0", (200, PACKAGE)), ("r1-a1/left-1", (404,)), ("r2-a1/left-0", (404,))):
+        async with world.http.get(f"{world.proxy.control_url}/control/boxes/{path}", headers=world.control) as response:
+            assert (response.status, await response.read())[: len(found)] == found, path
+    assert (await get(world, f"{answer['ticket']}/left-0"))[0] == 404, "it is no package"
+
+
 async def test_a_sessions_secret_is_no_ticket(world: World) -> None:
     secret = (await world.open()).rpartition("/")[2]
     await left(world)

@@ -10,10 +10,11 @@ import logging
 import posixpath
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 from urllib.parse import urlsplit
 
 from services.orchestrator.backends.kubernetes.api import Api, Missing, Other, Taken, configure
@@ -25,7 +26,7 @@ from services.orchestrator.backends.kubernetes.podstate import AskedToEnd, cance
 from services.orchestrator.backends.kubernetes.uids import Uids
 from services.orchestrator.backends.kubernetes.watching import amended, now, watch
 from services.orchestrator.backends.port import LOG_BYTES, OUTPUT_BYTES, Box, Ran, Seen
-from services.orchestrator.backends.tars import pack, unpack
+from services.orchestrator.backends.tars import inflate, pack, unpack
 from shared.config import Config
 from shared.errors import SandboxError
 
@@ -45,8 +46,17 @@ COPY_BYTES = 4 << 30
 _INTO = 'mkdir -p "$1" && head -c "$2" | tar -xf - -C "$1"'
 _OUT_OF = 'tar -cf - -C "$1" "$2"'
 
-Leave = Callable[[Box], Awaitable[str]]
-"""Leaves a box's spec and packages with the proxy, and gives the ticket that opens them."""
+
+class Depot(Protocol):
+    """Where runners fetch their work from, and leave what is to be had of an ended pod."""
+
+    async def put(self, box: Box) -> str:
+        """Leaves a box's spec and packages there, and gives the ticket that opens them."""
+        ...
+
+    async def left(self, session: str, path: str) -> bytes:
+        """What the runner of a session left of a file or folder: a compressed tar, or nothing."""
+        ...
 
 
 async def target(url: str) -> str:
@@ -89,23 +99,26 @@ class KubernetesBackend:
     Args:
         place: what they have in common.
         proxy: URL at which pods reach the proxy.
-        leave: gives each of them what its runner needs.
+        depot: gives each of them what its runner needs.
     """
 
     kind = "kubernetes"
 
-    def __init__(self, place: Place, proxy: str, leave: Leave) -> None:
+    def __init__(self, place: Place, proxy: str, depot: Depot) -> None:
         self._place, self._settings = place, place.settings
-        self._proxy, self._leave = proxy, leave
+        self._proxy, self._depot = proxy, depot
         self._selector = f"{RUN}={label_value(place.run)}"
         self._uids = Uids()
+        self._opened = AsyncExitStack()
 
     async def open(self) -> None:
         """See `Backend.open`."""
         self._target = await target(self._proxy)
         configuration = await configure(self._settings)
         self._api = Api(configuration, self._settings.namespace)
+        self._opened.push_async_callback(self._api.close)
         self._commands = Commands(configuration, self._settings.namespace)
+        self._opened.push_async_callback(self._commands.close)
         allowed = await asyncio.gather(*(self._api.may(*right) for right in NEEDED))
         missing = [f"{verb} pods/{sub}".rstrip("/") for (verb, sub), ok in zip(NEEDED, allowed, strict=True) if not ok]
         if missing:
@@ -113,12 +126,12 @@ class KubernetesBackend:
                 f"in the namespace {self._settings.namespace} the cluster does not allow: {', '.join(missing)}; "
                 "docs/kubernetes.md has a role with all that is needed"
             )
-        self._sweeping = asyncio.create_task(self._remove_forgotten())
+        self._opened.push_async_callback(_end, asyncio.create_task(self._remove_forgotten()))
 
     async def start(self, box: Box) -> None:
         """See `Backend.start`."""
         try:
-            made = await self._api.create(pod(box, self._place, self._target, await self._leave(box)))
+            made = await self._api.create(pod(box, self._place, self._target, await self._depot.put(box)))
         except Taken:  # perhaps by a request of ours that was never answered
             made = await self._api.read(self._name(box.name))
             if not self._ours(made, box.name):
@@ -170,12 +183,23 @@ class KubernetesBackend:
             await self._shell(name, [_INTO, "sh", target, str(size)], _Capped(OUTPUT_BYTES, io.BytesIO()), file)
 
     async def copy_out(self, name: str, source: str, target: Path) -> None:
-        """See `Backend.copy_out`. The image needs `tar`."""
-        folder, base = posixpath.split(posixpath.normpath(source))
+        """See `Backend.copy_out`. The image needs `tar`; of an ended pod there is what its runner left with the proxy."""
+        found = await self._find(name)
+        over = found is not None and seen(found, now(), self._settings.unschedulable_s).stage == "ended"
         with tempfile.TemporaryFile() as file:
-            await self._shell(name, [_OUT_OF, "sh", folder or "/", base], _Capped(COPY_BYTES, file))
+            if over:
+                await self._take_left(name, source, _Capped(COPY_BYTES, file))
+            else:
+                folder, base = posixpath.split(posixpath.normpath(source))
+                await self._shell(name, [_OUT_OF, "sh", folder or "/", base], _Capped(COPY_BYTES, file))
             file.seek(0)
             await asyncio.to_thread(unpack, file, target)
+
+    async def _take_left(self, name: str, source: str, out: _Capped) -> None:
+        packed = await self._depot.left(name, source)
+        if not packed:
+            raise SandboxError(f"{source} was not there when the sandbox ended, or could not be left")
+        await asyncio.to_thread(inflate, packed, out)
 
     async def run(self, name: str, argv: list[str], timeout_s: float) -> Ran:
         """See `Backend.run`."""
@@ -197,10 +221,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """See `Backend.close`."""
-        self._sweeping.cancel()
-        await asyncio.wait({self._sweeping})
-        await self._api.close()
-        await self._commands.close()
+        await self._opened.aclose()
 
     async def _remove_forgotten(self) -> None:
         """Removes the pods of all runs in the namespace that are nobody's any more."""
@@ -241,8 +262,13 @@ class KubernetesBackend:
         return session_of(found) == name and found.metadata.labels.get(RUN) == label_value(self._place.run)
 
 
-def kubernetes_backend(config: Config, leave: Leave) -> KubernetesBackend:
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def kubernetes_backend(config: Config, depot: Depot) -> KubernetesBackend:
     """The pods of a run, as its configuration has them."""
     settings = config.orchestrator.kubernetes
     place = Place(config.run.id, settings, config.orchestrator.resources)
-    return KubernetesBackend(place, settings.proxy_url or f"http://{config.proxy.host}:{config.proxy.port}", leave)
+    return KubernetesBackend(place, settings.proxy_url or f"http://{config.proxy.host}:{config.proxy.port}", depot)

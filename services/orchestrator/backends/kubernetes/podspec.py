@@ -30,6 +30,7 @@ from shared.config import KubernetesConfig, ResourcesConfig
 from shared.errors import TaskError
 
 Manifest = dict[str, Any]
+Folders = dict[str, tuple[str, str]]
 
 MAIN = "agent"
 MANAGER = "app.kubernetes.io/managed-by"
@@ -47,7 +48,9 @@ END_NOW_S = 1
 """A pod's deadline, once it was asked to end."""
 ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 """Those without which root cannot do what tasks want root for: install packages, change owners, become another user."""
-FOLDERS = {"logs": ("/logs", "1Gi"), "tests": ("/tests", "2Gi"), "tmp": ("/tmp", "8Gi"), "home": ("/home/agent", "8Gi")}
+FOLDERS: Folders = {
+    "logs": ("/logs", "1Gi"), "tests": ("/tests", "2Gi"), "tmp": ("/tmp", "8Gi"), "home": ("/home/agent", "8Gi"),
+}  # fmt: skip
 """Folders that every pod has of its own, with the size at which it is put out of its node."""
 WORK = "work"
 """The folder that a working folder is copied to."""
@@ -97,7 +100,7 @@ def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
         "env": [
             {"name": PROXY_VAR, "value": proxy}, {"name": TICKET_VAR, "value": ticket}, {"name": STATUS_VAR, "value": STATUS},
         ],
-        "resources": size, "securityContext": _container_rights(uid), "volumeMounts": _mounts(work),
+        "resources": size, "securityContext": _container_rights(uid), "volumeMounts": _mounts(work, _folders(box)),
         "workingDir": _start_folder(box, work, uid), "terminationMessagePath": STATUS, "terminationMessagePolicy": "File",
     }  # fmt: skip
     return {
@@ -119,7 +122,7 @@ def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
             "securityContext": _pod_rights(uid),
             "initContainers": _inits(box, settings, image, work, size, uid),
             "containers": [main],
-            "volumes": _volumes(work, box.resources.storage_mb),
+            "volumes": _volumes(work, _folders(box), box.resources.storage_mb),
         },
     }  # fmt: skip
 
@@ -219,14 +222,21 @@ def _toleration(text: str) -> Manifest:
     return match | ({"effect": effect} if effect else {})
 
 
-def _mounts(work: str) -> list[Manifest]:
+def _folders(box: Box) -> Folders:
+    """Those of `FOLDERS` that it gets. The tests of a verifier in a pod of its own may be its image's."""
+    first = box.spec["phases"][0]
+    own_tests = first["name"] == "verify" and FOLDERS["tests"][0] not in first["fresh"]
+    return {name: about for name, about in FOLDERS.items() if not (own_tests and name == "tests")}
+
+
+def _mounts(work: str, folders: Folders) -> list[Manifest]:
     mounts: list[Manifest] = [{"name": "openforge", "mountPath": TOOLS, "readOnly": True}]
-    mounts += [{"name": name, "mountPath": path} for name, (path, _) in FOLDERS.items()]
+    mounts += [{"name": name, "mountPath": path} for name, (path, _) in folders.items()]
     return mounts + ([{"name": WORK, "mountPath": work}] if work else [])
 
 
-def _volumes(work: str, storage_mb: int | None) -> list[Manifest]:
-    sizes = {"openforge": OPENFORGE_SIZE} | {name: size for name, (_, size) in FOLDERS.items()}
+def _volumes(work: str, folders: Folders, storage_mb: int | None) -> list[Manifest]:
+    sizes = {"openforge": OPENFORGE_SIZE} | {name: size for name, (_, size) in folders.items()}
     if work:
         sizes[WORK] = f"{storage_mb}Mi" if storage_mb else WORK_SIZE
     return [{"name": name, "emptyDir": {"sizeLimit": size}} for name, size in sizes.items()]
