@@ -32,7 +32,7 @@ kubernetes: ## build a small real Kubernetes from Debian's source, unless it is 
 	@scripts/kubernetes.sh build
 
 test-kubernetes: setup kubernetes ## tests with a real Kubernetes: control plane, node, pods (root; minutes)
-	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -m "fleet and not harness"
+	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -n 2 --dist loadfile -m "fleet and not harness"
 
 test-fleet: test-kubernetes ## these, and tests that build images of harnesses (half an hour)
 	@$(BIN)/python -m pytest tests/e2e -m "fleet and harness"

@@ -30,7 +30,7 @@ TOOLS = (
     "dd",
     "ln",
 )
-TASK, HARNESS = "localhost/task:1", "localhost/harness-react:1"
+TASK, HARNESS, CHECKS = "localhost/task:1", "localhost/harness-react:1", "localhost/checks:1"
 
 
 def task_image(archive: Path, folder: Path) -> None:
@@ -55,6 +55,17 @@ def harness_image(archive: Path, folder: Path, entry: str) -> None:
     run.write_text(entry)
     run.chmod(0o755)
     _archive(archive, HARNESS, root)
+
+
+def checks_image(archive: Path, folder: Path, test: str) -> None:
+    """The image of a verifier in a sandbox of its own: it has its tests, and a working folder."""
+    root = folder / "checks"
+    _tools(root)
+    (root / "tests").mkdir()
+    (root / "tests/test.sh").write_text(test)
+    (root / "app").mkdir()
+    (root / "app/seed.txt").write_text("own\n")
+    _archive(archive, CHECKS, root)
 
 
 def _tools(root: Path) -> None:

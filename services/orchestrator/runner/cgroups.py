@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _PEAK = ("memory.peak", "memory.max_usage_in_bytes")
 _OOM = ("memory.events", "memory.oom_control")
+_SWAP = "memory.swap.max"  # a kernel without swap, or that does not count it, has none
 _GONE_S = 2.0
 
 
@@ -29,7 +30,11 @@ def make(groups: list[Cgroup]) -> None:
             remove([group])
             os.mkdir(group["folder"])
         for name, value in group["settings"].items():
-            _write(f"{group['folder']}/{name}", value)
+            try:
+                _write(f"{group['folder']}/{name}", value)
+            except FileNotFoundError:
+                if name != _SWAP:
+                    raise
 
 
 def join(groups: list[Cgroup]) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.orchestrator.backends.port import Resources
 from services.orchestrator.cgroups import Groups, find_groups, rlimits, said
+from services.orchestrator.runner import cgroups
 
 ALL = Resources(cpus=1.5, memory_mb=512, storage_mb=100, pids=64)
 V1 = Groups({"memory": "/cg/memory/own", "pids": "/cg/pids", "cpu": "/cg/cpu,cpuacct", "cpuacct": "/cg/cpu,cpuacct"})
@@ -88,3 +91,39 @@ def test_groups_of_killed_runners_are_swept_away_once_they_are_old(tmp_path: Pat
     monkeypatch.setattr("services.orchestrator.cgroups.time.time", lambda: later)
     groups.sweep()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["else", "openforge-run2-r1"]
+
+
+KERNEL_V2 = {
+    "cgroup.procs": "", "memory.max": "max", "memory.swap.max": "max", "pids.max": "max", "cpu.max": "max 100000",
+    "memory.peak": f"{300 << 20}\n", "memory.events": "low 0\noom 2\noom_kill 1\n",
+    "cpu.stat": "usage_usec 1500000\nuser_usec 9\n",
+}  # fmt: skip
+"""Files of a group of version 2, as a kernel makes them with their group."""
+
+
+@pytest.mark.parametrize("missing", [[], ["memory.swap.max", "memory.peak"]], ids=["new", "old, without swap"])
+def test_a_group_of_version_2_is_set_joined_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: list[str]
+) -> None:
+    def mkdir(folder: str) -> None:
+        os.makedirs(folder)
+        for name, text in KERNEL_V2.items():
+            if name not in missing:
+                Path(folder, name).write_text(text)
+
+    kernel = SimpleNamespace(mkdir=mkdir, open=os.open, write=os.write, close=os.close, O_WRONLY=os.O_WRONLY)
+    monkeypatch.setattr(cgroups, "os", kernel)
+    groups = Groups(dict.fromkeys(("memory", "pids", "cpu"), str(tmp_path)), unified=True).plan("r1", ALL)
+    cgroups.make(groups)
+    cgroups.join(groups)
+    own = tmp_path / "openforge-r1"
+    for name, value in groups[0]["settings"].items():
+        assert name in missing or (own / name).read_text().startswith(value)
+    assert (own / "cgroup.procs").read_text() == "0"
+    assert cgroups.used(groups) == {"cpu_s": 1.5} | ({} if missing else {"memory_mb": 300.0})
+    assert cgroups.ran_out_of_memory(groups)
+
+
+def test_a_limit_that_cannot_be_set_is_no_limit_that_is_left_out(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        cgroups.make([{"folder": str(tmp_path / "g"), "settings": {"pids.max": "3"}}])
