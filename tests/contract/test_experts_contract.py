@@ -15,8 +15,11 @@ import pytest
 from services.collector.assemble import assemble
 from services.trainer.batch.samples import Sample, completed, unpack
 from services.trainer.ports import LearnerSettings
+from services.trainer.weights.client import VllmEngine
+from services.trainer.weights.pushed import checksum
+from services.trainer.weights.pushing import largest_gap
 from shared.config import EngineConfig, OptimConfig
-from shared.errors import FidelityError
+from shared.errors import EngineError, FidelityError
 from shared.events import BlobRef
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.proxy.world import World, living_world
@@ -29,6 +32,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900), pyte
 CLOSE = 1e-3
 """Nats that log-probs of learner and engine may differ by."""
 LAYERS, CHOSEN, EXPERTS = 2, 2, 8
+PROBE = [[(7 * n + 11 * i) % 250 for i in range(32)] for n in range(3)]
 
 
 @pytest.fixture
@@ -78,6 +82,30 @@ async def test_a_step_replays_what_the_engine_chose(world: World) -> None:
     assert update.metrics["actor/grad_norm"] > 0
     others = [with_experts(s, (read(s) + 1) % EXPERTS) for s in samples]
     assert min(make_learner(world.config.engine.model).update(others).logprob_gaps) > 10 * CLOSE  # what is on record is used
+
+
+async def test_pushed_experts_are_served(moe_engine: EngineConfig, tmp_path: Path) -> None:
+    engine, folder = VllmEngine(moe_engine.url, moe_engine.served_name), Path(moe_engine.model).with_name("weights")
+    learner, base = make_learner(moe_engine.model), make_learner(moe_engine.model)
+    for _ in range(20):
+        learner.sft_step([Sample(ids, 1, [1] * 31, [0.0] * 31) for ids in PROBE], 3e-3)
+    await engine.open_transfer()
+    assert await gap(learner, engine) > CLOSE
+    for version, served in enumerate([learner, base, learner, base], 1):
+        file = folder / f"v{version}.safetensors"
+        served.export(file)
+        await engine.load(file, checksum(file), version)
+        assert await gap(served, engine) < CLOSE / 10
+    (folder / "torn.safetensors").write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(EngineError, match="/update_weights"):
+        await engine.load(folder / "torn.safetensors", checksum(folder / "torn.safetensors"), 9)
+    assert await gap(base, engine) < CLOSE / 10
+    await engine.close()
+
+
+async def gap(learner: VerlLearner, engine: VllmEngine) -> float:
+    """Largest difference of log-probs (nats) on the probes."""
+    return largest_gap(learner.log_probs(PROBE), await engine.log_probs(PROBE))
 
 
 def test_experts_that_cannot_be_are_refused() -> None:

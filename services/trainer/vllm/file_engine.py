@@ -15,6 +15,7 @@ from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTr
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
 from services.trainer.vllm.command import WEIGHTS_ROOT
+from services.trainer.vllm.experts import packed_again
 from services.trainer.weights.pushed import checksum
 
 
@@ -80,11 +81,12 @@ class FileWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         """
         file = confined(os.environ.get(WEIGHTS_ROOT, ""), update_info.path)
         weights = load_file(verified(file, update_info.sha256))
-        initialize_layerwise_reload(self.model)
-        try:
-            self.model.load_weights(list(weights.items()))
-        finally:
-            finalize_layerwise_reload(self.model, self.model_config)
+        with packed_again(self.model):
+            initialize_layerwise_reload(self.model)
+            try:
+                self.model.load_weights(list(weights.items()))
+            finally:
+                finalize_layerwise_reload(self.model, self.model_config)
 
     def finish_weight_update(self) -> None:
         """Nothing left to do."""
