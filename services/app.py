@@ -9,7 +9,8 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol, get_args
 
@@ -17,9 +18,10 @@ import msgspec
 import uvloop
 
 from shared.bus import Bus
-from shared.bus.nats import connect_nats
+from shared.bus.nats import NatsBus, connect_nats
 from shared.config import Config, ServiceName
-from shared.errors import ConfigError
+from shared.errors import ConfigError, ForgeError
+from shared.events import Message
 from shared.log import log_context, setup_logging
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
@@ -27,6 +29,9 @@ from shared.store.boxes import Boxes
 from shared.store.connect import Client, connect
 from shared.store.sessions import Sessions
 from shared.store.shares import Shares
+from shared.store.words import Words, answers
+from shared.watch.server import WatchServer
+from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
@@ -47,9 +52,10 @@ class Service(Protocol):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """What a service leaves in ``<run folder>/services/<name>.json`` once it is ready."""
+    """What a service leaves in ``<run folder>/services/<name>.json`` once it is ready: its process, and where it answers."""
 
     pid: int
+    url: str = ""
 
 
 def run_folder(config: Config) -> Path:
@@ -62,7 +68,7 @@ def ready_file(config: Config, name: str) -> Path:
     return run_folder(config) / "services" / f"{name}.json"
 
 
-def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service:
+def build(name: ServiceName, config: Config, bus: Bus, store: Client, watch: Watch) -> Service:
     """Puts one service together. Its heavy imports happen here and in no other service's process.
 
     Raises:
@@ -75,7 +81,7 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
 
             key = _secret(config.proxy.control_key_env)
             calls, blobs = Sessions(store, run, ttl), Blobs(store, run, ttl)
-            return ProxyService(config, bus, calls, blobs, Boxes(store, run), control_key=key)
+            return ProxyService(config, bus, calls, blobs, Boxes(store, run), watch, control_key=key)
         case "orchestrator":
             from services.orchestrator.gateway import Gateway
             from services.orchestrator.service import OrchestratorService
@@ -83,29 +89,30 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client) -> Service
 
             key = _secret(config.proxy.control_key_env)
             site, gateway = site_of(config, key), Gateway(config.proxy, key)
-            return OrchestratorService(config, bus, site, gateway, parent_gone(), open_shares(config))
+            return OrchestratorService(config, bus, site, gateway, parent_gone(), open_shares(config), watch)
         case "collector":
             from services.collector.service import CollectorService
 
             assembly, blobs = Assembly(store, run, ttl), Blobs(store, run, ttl)
-            return CollectorService(config, bus, assembly, blobs, run_folder(config))
+            return CollectorService(config, bus, assembly, blobs, run_folder(config), watch)
         case "trainer":
             from services.trainer.service import TrainerService
 
-            return TrainerService(config, bus, Sessions(store, run, ttl), Blobs(store, run, ttl))
+            return TrainerService(config, bus, Sessions(store, run, ttl), Blobs(store, run, ttl), watch=watch)
         case "synth":
             from services.synth.service import SynthService
 
             return SynthService(config, bus)
 
 
-async def open_bus(config: Config) -> Bus:
-    """A connection to the run's bus.
+async def open_bus(config: Config, watch: Watch | None = None) -> NatsBus:
+    """A connection to the run's bus; a `watch` counts what is published.
 
     Raises:
         BusUnavailable: no server answers.
     """
-    return await connect_nats(config.bus, config.run.id, os.environ.get(config.bus.token_env))
+    published = watch.published if watch else _uncounted
+    return await connect_nats(config.bus, config.run.id, os.environ.get(config.bus.token_env), published)
 
 
 def open_store(config: Config) -> Client:
@@ -133,17 +140,29 @@ async def serve(name: ServiceName, config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with AsyncExitStack() as stack:
-        bus = await open_bus(config)
+        watch = Watch(name, config.run.id)
+        watch.health.state = "it is starting"
+        bus = await open_bus(config, watch)
         stack.push_async_callback(bus.close)
         store = open_store(config)
         stack.push_async_callback(store.aclose)
-        service = build(name, config, bus, store)
+        watch.health.checks |= {"bus": bus.ping, "store": partial(answers, store)}
+        watch.sources.append(partial(_count_messages, watch, bus))
+        if name != "proxy":  # it has a server
+            server = WatchServer(watch, config.metrics)
+            stack.push_async_callback(server.stop)
+            await server.start()
+        service = build(name, config, bus, store, watch)
         stack.push_async_callback(service.stop)
         await service.start()
+        telling = asyncio.create_task(_tell(watch, Words(store, config.run.id), config.metrics.tell_s))
+        stack.push_async_callback(_end, telling)
+        watch.health.state = ""
         _settle_memory()
-        _say_ready(config, name)
+        _say_ready(config, name, watch.url)
         log.info("%s is ready", name)
         await stopped.wait()
+        watch.health.state = "it is stopping"
         log.info("%s stops", name)
 
 
@@ -166,6 +185,34 @@ def parent_gone() -> Callable[[], bool]:
     return lambda: os.getppid() != parent
 
 
+async def _tell(watch: Watch, words: Words, every_s: float) -> None:
+    """Says again and again how the service does, for whoever asks about the deployment; at its end, that it has left."""
+    try:
+        while True:
+            try:
+                await words.say(await watch.word())
+            except ForgeError as e:
+                log.warning("how this service does is not told: %s", e)
+            await asyncio.sleep(every_s)
+    finally:
+        with suppress(ForgeError):
+            await words.leave(watch.id)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _count_messages(watch: Watch, bus: NatsBus) -> None:
+    watch.meters.replace("messages_total", {(outcome,): n for outcome, n in bus.counts.items()})
+    watch.meters.replace("messages_repeated_total", {(kind,): n for kind, n in bus.repeats.items()})
+
+
+def _uncounted(message: Message) -> None:
+    """Of a command's own connection."""
+
+
 def _secret(variable: str) -> str:
     value = os.environ.get(variable)
     if not value:
@@ -181,9 +228,9 @@ def _settle_memory() -> None:
     gc.set_threshold(_GARBAGE_AFTER, 20, 20)
 
 
-def _say_ready(config: Config, name: str) -> None:
+def _say_ready(config: Config, name: str, url: str) -> None:
     file = ready_file(config, name)
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(Ready(os.getpid())))
+    temporary.write_bytes(msgspec.json.encode(Ready(os.getpid(), url)))
     temporary.replace(file)

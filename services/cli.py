@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, deployed, evaluation, harness, looking, plot, session, sft, tasks
+from services.dev.verbs import deadletters, deployed, evaluation, harness, looking, plot, session, sft, status, tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -161,7 +161,7 @@ def doctor() -> None:
     raise typer.Exit(report(Console()))
 
 
-for verb in (*deployed.VERBS, *looking.VERBS, sft.sft, plot.plot):
+for verb in (*deployed.VERBS, status.status, *looking.VERBS, sft.sft, plot.plot):
     app.command()(verb)
 
 

@@ -54,6 +54,9 @@ class Segments:
     Args:
         folder: made if it is not there.
         retention: of the whole folder.
+
+    Attributes:
+        total: bytes of the whole folder, when `expire` last looked.
     """
 
     def __init__(self, folder: Path, retention: Retention | None = None) -> None:
@@ -63,6 +66,7 @@ class Segments:
         self._segment_bytes = min(SEGMENT_BYTES, max(_SMALLEST_SEGMENT, part))
         self._name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         self._number, self._size = 0, 0
+        self.total = 0
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, lines: Sequence[bytes]) -> None:
@@ -122,6 +126,7 @@ class Segments:
             file.unlink(missing_ok=True)
             total -= size
             gone.append(file)
+        self.total = total
         return gone
 
     def _next(self) -> None:

@@ -57,6 +57,11 @@ class Archiver:
         self._expires = 0.0
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def size(self) -> int:
+        """Size of the archive, as it was less than a minute ago or at the last message."""
+        return self._segments.total
+
     async def start(self) -> None:
         """Begins to archive; returns when the subscription stands."""
         self._task = asyncio.create_task(self._work())

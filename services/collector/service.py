@@ -40,6 +40,8 @@ from shared.events import (
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 from shared.tally import TELL_S
+from shared.watch.meters import Meters
+from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +67,21 @@ _NEWS = (
 
 
 class CollectorService:
-    """One of any number of collectors of a run; they share the work. The archive goes to the run folder, where one is given."""
+    """One of any number of collectors of a run; they share the work. The archive goes to the run folder, where one is given;
+    how much there is to do is told where there is a `watch`."""
 
-    def __init__(self, config: Config, bus: Bus, assembly: Assembly, blobs: Blobs, folder: Path | None = None) -> None:
+    def __init__(
+        self, config: Config, bus: Bus, assembly: Assembly, blobs: Blobs, folder: Path | None = None,
+        watch: Watch | None = None,
+    ) -> None:  # fmt: skip
         self._config = config
         self._bus = bus
         self._assembly = assembly
         self._handling = Handling(config.collector, bus, assembly, blobs)
         self._rebuild = Rebuild(config, bus, assembly, blobs)
         self._archiver: Archiver | None = open_archive(config, bus, blobs, folder) if folder else None
+        if watch:
+            watch.sources.append(partial(self._look, watch.meters))
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -114,6 +122,18 @@ class CollectorService:
         if self._archiver is not None:
             await self._archiver.stop()
         await self._tell()
+
+    async def _look(self, meters: Meters) -> None:
+        """Reads what is open, what waits on the bus, and the size of the archive."""
+        groups, outbox = await self._assembly.depths()
+        meters.set("groups_open", groups)
+        meters.set("outbox", outbox)
+        if self._archiver is not None:
+            meters.set("archive_bytes", self._archiver.size)
+        load = await self._bus.load()
+        meters.replace("consumer_lag", {(lag.consumer, lag.stream): lag.messages for lag in load.lags})
+        meters.replace("stream_messages", {(name,): messages for name, (messages, _) in load.streams.items()})
+        meters.replace("stream_bytes", {(name,): size for name, (_, size) in load.streams.items()})
 
     async def _drain(self, archiver: Archiver) -> None:
         """Returns when nothing is left to do: the other services have ended by now, and publish no more."""

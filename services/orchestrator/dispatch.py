@@ -48,6 +48,16 @@ class Dispatcher:
             self._share = Share(shares, run, config.priority, config.capacity.size, self._queue, self._news.set)
         self._next = ""  # has its place already, and waits for the rate
 
+    @property
+    def waiting(self) -> int:
+        """Rollouts that wait for a place."""
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        """Rollouts that have one."""
+        return self._queue.running
+
     def start(self) -> None:
         """Begins to work."""
         self._tasks = [asyncio.create_task(work) for work in (self._dispatch(), *(self._speak() for _ in range(SAYERS)))]

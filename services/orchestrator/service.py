@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from services.orchestrator.asking import Asking
@@ -24,6 +25,8 @@ from shared.errors import Cancelled, InvalidId, Rejected, TaskError
 from shared.events import Message, RolloutCancel, RolloutStart, TrajectoryDiscarded
 from shared.store.shares import Shares
 from shared.task import load_task
+from shared.watch.meters import Meters
+from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +45,12 @@ class OrchestratorService:
         sessions: opens and seals those of attempts.
         orphaned: whether whoever keeps this process is gone, so that no other orchestrator may ever follow.
         shares: of the pool that the run shares with others; closed with this.
+        watch: tells how many rollouts wait and run.
     """
 
     def __init__(
         self, config: Config, bus: Bus, site: Site, sessions: Sessions, orphaned: Callable[[], bool] = lambda: False,
-        shares: Shares | None = None,
+        shares: Shares | None = None, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         self._config = config
         self._orphaned = orphaned
@@ -59,6 +63,8 @@ class OrchestratorService:
         asking = Asking(config, self._records, sessions, site.backend, site.place, self._limits)
         self._attempts = Attempts(config, bus, self._records, sessions, site.backend, self._watcher, asking, self._limits)
         self._dispatcher = Dispatcher(config.orchestrator, self._attempts, config.run.id, shares)
+        if watch:
+            watch.sources.append(partial(_look, self._dispatcher, watch.meters))
         jobs, keep = self._dispatcher.jobs, config.orchestrator.keep
         self._reconciler = Reconciler(site.backend, self._watcher, self._records, jobs, keep)
         self._reconciling: asyncio.Task[None] | None = None
@@ -149,3 +155,8 @@ class OrchestratorService:
             except TaskError:  # it is reported as the outcome of the first attempt
                 return Path(folder).name
         return self._names[folder]
+
+
+async def _look(dispatcher: Dispatcher, meters: Meters) -> None:
+    meters.set("rollouts", dispatcher.waiting, "waiting")
+    meters.set("rollouts", dispatcher.running, "running")

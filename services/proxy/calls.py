@@ -31,6 +31,7 @@ from shared.config import Config
 from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
 from shared.log import log_context
 from shared.store.sessions import Begun
+from shared.watch.meters import Meters
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Calls:
         history: what other proxies know of them.
         prompts: decides what is sent.
         recorder: makes records durable.
+        meters: count.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Calls:
         history: History,
         prompts: Prompts,
         recorder: Recorder,
+        meters: Meters,
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -64,6 +67,7 @@ class Calls:
         self._book = book
         self._history = history
         self._recorder = recorder
+        self._meters = meters
         self._prompts = prompts
         self._replay = Replay(config.proxy)
 
@@ -79,11 +83,12 @@ class Calls:
             await self._count(turn, turn.count, secret, client)
             return
         arrived = time.monotonic()
-        begun = await self._ledger.begin(secret, client, waiting=turn.stream)
+        wait = self._ledger.wait(client, waiting=turn.stream)
+        begun = await self._ledger.begin(secret, wait)
         ending: Ending = "lost"
         try:
             with log_context(session=begun.session_id, call=str(begun.seq)):
-                ending = await self._run(dialect, turn, target, begun, arrived, client)
+                ending = await self._run(dialect, turn, target, begun, arrived, client, wait)
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
 
@@ -99,14 +104,16 @@ class Calls:
         tokens = await self._engines.ask_any(lambda engine: engine.tokenize(turn.messages, fields))
         await client.respond(200, JSON, count(len(tokens)))
 
-    async def _run(self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client) -> Ending:
-        wait = self._ledger.wait(client, waiting=turn.stream)
+    async def _run(
+        self, dialect: Dialect, turn: Turn, target: Target, begun: Begun, arrived: float, client: Client, wait: Wait
+    ) -> Ending:
+        wait.renew()
         try:
             call = await self._prepared(dialect, turn, target, begun, arrived, client, wait)
         except ClientLeft:
             return "errored"
         except (Refused, ForgeError) as e:
-            await fail(dialect, client, e if isinstance(e, Refused) else unavailable(str(e)))
+            await self.fail(dialect, client, e if isinstance(e, Refused) else unavailable(str(e)))
             return "errored"
         return await self._exchange(dialect, call, client, wait)
 
@@ -136,19 +143,23 @@ class Calls:
 
     async def _exchange(self, dialect: Dialect, call: Call, client: Client, wait: Wait) -> Ending:
         try:
+            began, held_s = time.monotonic(), wait.held_s
             call, exchange, reply = await self._replied(dialect, call, client, wait)
-            await self._recorder.record(call, reply, "sent", await self._replay.gap(call))
+            gap = await self._replay.gap(call)
+            waited_s = time.monotonic() - began + held_s
+            await self._recorder.record(call, reply, "sent", gap)
+            self._meters.observe("call_added_seconds", time.monotonic() - call.arrived - waited_s)
         except ClientLeft:
             return await self._keep_cut(call)
         except Refused as e:
             ending = await self._keep_cut(call)
-            await fail(dialect, client, e)
+            await self.fail(dialect, client, e)
             return ending
         except (FidelityError, Rejected) as e:
-            await fail(dialect, client, broken(str(e)))
+            await self.fail(dialect, client, broken(str(e)))
             return "lost"
         except (BusUnavailable, StoreUnavailable) as e:
-            await fail(dialect, client, unavailable(str(e)))
+            await self.fail(dialect, client, unavailable(str(e)))
             return "lost"
         gone = client.gone
         await exchange.finish()
@@ -181,13 +192,13 @@ class Calls:
             return "lost"
         return "cut"
 
-
-async def fail(dialect: Dialect, client: Client, error: Refused) -> None:
-    """Reports an error; a stream that has begun ends with it as its dialect wants."""
-    log.warning("refused or failed: %s", error)
-    if client.started:
-        await client.send(dialect.error_event(error), last=not dialect.breaks_off)
-        return
-    unread = error.status in (408, 413)  # on a connection that stays open, the rest of the body would have to be read
-    headers = error.headers | ({"connection": "close"} if unread else {})
-    await client.respond(error.status, JSON, dialect.error(error), **headers)
+    async def fail(self, dialect: Dialect, client: Client, error: Refused) -> None:
+        """Reports an error; a stream that has begun ends with it as its dialect wants."""
+        log.warning("refused or failed: %s", error)
+        self._meters.add("calls_failed_total", 1, str(error.status))
+        if client.started:
+            await client.send(dialect.error_event(error), last=not dialect.breaks_off)
+            return
+        unread = error.status in (408, 413)  # on a connection that stays open, the rest of the body would have to be read
+        headers = error.headers | ({"connection": "close"} if unread else {})
+        await client.respond(error.status, JSON, dialect.error(error), **headers)

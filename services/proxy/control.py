@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
-from services.proxy.engines import Engines
 from services.proxy.errors import RETRY_AFTER_S
 from services.proxy.known import Book
 from services.proxy.sessions import read_meta, secret_of
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import BusUnavailable, ConfigError, ForgeError, StoreUnavailable
+from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.events import SessionSealed
 from shared.ids import check_id
 from shared.store.sessions import Seal, Sessions
+from shared.watch.watch import PATHS, Watch
 
 log = logging.getLogger(__name__)
 
-READY_S = 3.0
 SESSIONS = "/control/sessions"
-ALIVE, READY = "/healthz", "/readyz"
 
 
 class Control:
@@ -33,16 +29,15 @@ class Control:
 
     Args:
         config: resolved configuration.
-        bus, sessions, engines: what the proxy depends on.
+        bus, sessions: what the proxy depends on.
         book: drops sessions that are over.
         key: the control key.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, engines: Engines, book: Book, key: str) -> None:
+    def __init__(self, config: Config, bus: Bus, sessions: Sessions, book: Book, key: str) -> None:
         self._config = config
         self._bus = bus
         self._sessions = sessions
-        self._engines = engines
         self._book = book
         self._key = key
 
@@ -98,38 +93,19 @@ class Control:
         self._book.forget(session_id)
         return seal
 
-    async def missing(self) -> dict[str, str]:
-        """What the proxy depends on and cannot reach, with the reason."""
-        checks = {"bus": self._bus.ping(), "store": self._sessions.replicas.newest(), "engine": self._engines.check()}
-        reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
-        return {name: reason for name, reason in zip(checks, reasons, strict=True) if reason}
 
-
-async def _reason(check: Awaitable[object]) -> str:
-    try:
-        async with asyncio.timeout(READY_S):
-            await check
-    except TimeoutError:
-        return f"no answer within {READY_S:g} s"
-    except ForgeError as e:
-        return str(e)
-    return ""
-
-
-def build_app(control: Control, *more: APIRouter) -> FastAPI:
-    """The FastAPI application with the control routes, and more of them."""
+def build_app(control: Control, watch: Watch, *more: APIRouter) -> FastAPI:
+    """The FastAPI application with the control routes, more of them, and what the service says of itself."""
     app = FastAPI(title="OpenForgeRL proxy", openapi_url=None, docs_url=None, redoc_url=None)
     for router in (_session_routes(control), *more):
         app.include_router(router)
 
-    @app.get(ALIVE)
-    async def healthz() -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+    async def tell(request: Request) -> Response:
+        page = await watch.answer(request.url.path)
+        return Response(page.body, page.status, media_type=page.content_type)
 
-    @app.get(READY)
-    async def readyz() -> JSONResponse:
-        missing = await control.missing()
-        return JSONResponse({"ready": not missing, "missing": missing}, 503 if missing else 200)
+    for path in PATHS:
+        app.get(path)(tell)
 
     @app.exception_handler(ConfigError)
     async def refuse(_: Request, error: Exception) -> JSONResponse:

@@ -11,6 +11,7 @@ from services.proxy.client import EVENTS, Client
 from services.proxy.errors import Refused, unavailable
 from shared.errors import StoreUnavailable
 from shared.store.sessions import Begun, CallEnd, Ended, Sessions
+from shared.watch.meters import Meters
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +37,19 @@ class Wait:
 
     Attributes:
         refused: engines that could not be reached since the last pause.
+        held_s: seconds that it waited for an engine that takes calls.
     """
 
     def __init__(self, client: Client, hold_s: float, streamed: bool) -> None:
-        self._client, self._streamed = client, streamed
-        now = time.monotonic()
-        self._until, self._sign = now + hold_s, now + SIGN_S
+        self._client, self._streamed, self._hold_s = client, streamed, hold_s
         self.refused: set[str] = set()
+        self.held_s = 0.0
+        self.renew()
+
+    def renew(self) -> None:
+        """The patience begins anew."""
+        now = time.monotonic()
+        self._until, self._sign = now + self._hold_s, now + SIGN_S
 
     async def pause(self, why: str) -> None:
         """Waits for a moment.
@@ -57,7 +64,9 @@ class Wait:
             await self._client.send(_SIGN)
         if time.monotonic() >= self._until:
             raise unavailable(why)
+        began = time.monotonic()
         await self._client.unless_left(asyncio.sleep(HOLD_POLL_S))
+        self.held_s += time.monotonic() - began
 
 
 class Ledger:
@@ -67,25 +76,24 @@ class Ledger:
         sessions: the store's side.
         proxy_id: under which intents are left.
         hold_s: how long a call waits while no engine takes it.
+        meters: count calls that waited.
     """
 
-    def __init__(self, sessions: Sessions, proxy_id: str, hold_s: float) -> None:
+    def __init__(self, sessions: Sessions, proxy_id: str, hold_s: float, meters: Meters) -> None:
         self._sessions = sessions
         self._proxy_id = proxy_id
         self._hold_s = hold_s
+        self._meters = meters
         self._ended: list[Ended] = []
         self._settling: asyncio.Task[None] | None = None
 
-    async def begin(self, secret: str, client: Client, *, waiting: bool) -> Begun:
+    async def begin(self, secret: str, wait: Wait) -> Begun:
         """Gives a call its number and leaves its intent; waits while no engine takes calls.
-
-        `waiting`: the client wants a stream, on which it is shown that it is waited for.
 
         Raises:
             Refused: 401 unknown secret, 403 sealed session, 503 held for too long or no store.
             ClientLeft: the client hung up while it waited.
         """
-        wait = self.wait(client, waiting=waiting)
         while True:
             try:
                 reply = await self._sessions.begin(secret, self._proxy_id)
@@ -93,6 +101,8 @@ class Ledger:
                 raise unavailable(str(e)) from None
             match reply:
                 case Begun():
+                    if wait.held_s:
+                        self._count(wait)
                     return reply
                 case "unknown":
                     raise _unknown()
@@ -123,8 +133,12 @@ class Ledger:
                 return moved
 
     def wait(self, client: Client, *, waiting: bool) -> Wait:
-        """The patience with one call, which begins now."""
+        """The patience with one call, which begins now. `waiting`: the client wants a stream, on which it is shown that."""
         return Wait(client, self._hold_s, waiting)
+
+    def _count(self, wait: Wait) -> None:
+        self._meters.add("calls_held_total")
+        self._meters.add("calls_held_seconds_total", wait.held_s)
 
     async def check(self, secret: str) -> None:
         """Raises Refused unless the secret opens a session."""

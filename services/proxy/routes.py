@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote
 import orjson
 
 from services.proxy.boxes import BOXES, serve_runner
-from services.proxy.calls import Calls, fail
+from services.proxy.calls import Calls
 from services.proxy.client import JSON, Client
 from services.proxy.dialects.anthropic import AnthropicMessages
 from services.proxy.dialects.base import Dialect, Target
@@ -58,15 +58,15 @@ class Gateway:
         except ClientLeft:
             return
         except Refused as e:
-            await fail(wording, client, e)
+            await self._calls.fail(wording, client, e)
         except asyncio.CancelledError:
             if not client.started:
-                await fail(wording, client, unavailable("the proxy is stopping"))
+                await self._calls.fail(wording, client, unavailable("the proxy is stopping"))
             raise
         except Exception:
             log.exception("a request failed in a way that was not foreseen")
             if not client.done:
-                await fail(wording, client, Refused(500, "internal_error", "the proxy failed; its log says why"))
+                await self._calls.fail(wording, client, Refused(500, "internal_error", "the proxy failed; its log says why"))
 
     async def _other(self, path: str, dialect: Dialect | None, client: Client) -> None:
         """What is no model call."""

@@ -30,6 +30,7 @@ from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
+from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -47,30 +48,37 @@ class ProxyService:
         sessions: numbers calls and knows which are open.
         blobs: takes images.
         boxes: keeps the work of runners in containers.
+        watch: counts and tells.
         control_key: opens the control routes; session secrets are derived from it.
 
     Raises:
         ConfigError: the control key is empty, or a teacher's is not there.
     """
 
-    def __init__(self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, boxes: Boxes, *, control_key: str) -> None:
+    def __init__(
+        self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, boxes: Boxes, watch: Watch | None = None, *,
+        control_key: str,
+    ) -> None:  # fmt: skip
         if not control_key:
             raise ConfigError(f"the control key is empty; set {config.proxy.control_key_env}")
         self.proxy_id = f"proxy-{secrets.token_hex(4)}"
         self._config = config
         self._sessions = sessions
         self._engines = engines_of(config)
+        self._watch = watch or Watch("proxy", config.run.id)
+        self._watch.health.checks |= {"bus": bus.ping, "store": sessions.replicas.newest, "engine": self._engines.check}
+        self._watch.sources.append(self._look)
         book = Book()
         self._gate = Gate(config.run.id, bus, sessions.replicas, self._engines.addresses)
-        self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s)
+        self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s, self._watch.meters)
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(config.proxy.mode, config.proxy.thinking, stops)
         recorder = Recorder(bus, blobs, book, stops, config, sessions.replicas)
         history = History(bus, book, stops, config.run.id)
-        calls = Calls(config, self._ledger, self._engines, book, history, prompts, recorder)
-        control = Control(config, bus, sessions, self._engines, book, control_key)
+        calls = Calls(config, self._ledger, self._engines, book, history, prompts, recorder, self._watch.meters)
+        control = Control(config, bus, sessions, book, control_key)
         own = own_routes(OwnRunner(config.run.id, bus, sessions, control), control, lambda: self._port)
-        app = build_app(control, own, box_routes(boxes, control, control_key, config.run.id))
+        app = build_app(control, self._watch, own, box_routes(boxes, control, control_key, config.run.id))
         gateway = Gateway(calls, boxes, config.engine.served_name, config.engine.max_model_len)
         self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
         self._control = ControlServer(app, config.proxy.drain_s)
@@ -110,6 +118,7 @@ class ProxyService:
         for listener in listeners:
             await self._server.start(listener)
         await self._control.start(control)
+        self._watch.url = self.control_url
         self._beating = asyncio.create_task(self._heartbeat())
 
     async def stop(self) -> None:
@@ -134,6 +143,14 @@ class ProxyService:
                 await self._beat()
             except (StoreUnavailable, BusUnavailable) as e:
                 log.warning("heartbeat failed: %s", e)
+
+    async def _look(self) -> None:
+        """Reads what stands in the store, and the requests that are open."""
+        meters, table = self._watch.meters, await self._sessions.replicas.look()
+        meters.set("requests_open", self.serving)
+        meters.replace("engine_open", {(address,): state.open for address, state in table.items()})
+        meters.replace("engine_weight_version", {(address,): state.version for address, state in table.items()})
+        meters.replace("engine_calls", {(address,): state.calls for address, state in table.items()})
 
     async def _beat(self) -> None:
         await self._sessions.heartbeat(self.proxy_id)

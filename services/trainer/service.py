@@ -28,6 +28,7 @@ from shared.errors import ConfigError, ForgeError, Rejected
 from shared.events import GroupCompleted, GroupDiscarded, Message, RunFinished, RunStart, SessionSealed
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
+from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +55,12 @@ class TrainerService:
         blobs: holds groups that are too large for the bus.
         factory: makes learners.
         draw: draws the picture of a run into its folder, at the end.
+        watch: tells what is waited for.
     """
 
     def __init__(
         self, config: Config, bus: Bus, sessions: Sessions, blobs: Blobs, *, factory: LearnerFactory = verl_learner,
-        draw: Callable[[Path], Path] = draw_run,
+        draw: Callable[[Path], Path] = draw_run, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         self._config = config
         self._bus = bus
@@ -69,6 +71,8 @@ class TrainerService:
         self._thread = LearnerThread()
         self._history: History | None = None
         self._run: asyncio.Task[Summary] | None = None
+        self._watch = watch or Watch("trainer")
+        self._watch.sources.append(self._look)
 
     async def start(self) -> None:
         """Returns when the service waits for its run to be started."""
@@ -82,6 +86,12 @@ class TrainerService:
             await asyncio.wait([self._run])
         if self._history is not None:
             self._history.journal.close()
+
+    async def _look(self) -> None:
+        if self._history is not None:
+            state = self._history.state
+            self._watch.meters.set("groups_awaited", sum(group.closed is None for group in state.groups.values()))
+            self._watch.meters.set("weight_version", state.version)
 
     async def _on_start(self, message: Message) -> None:
         """Returns when the run has ended and that is reported, so that a trainer that dies is asked again to carry it out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.errors import Rejected
 from shared.events import Message
@@ -56,6 +56,27 @@ class DeadLetter:
         return self.data
 
 
+class Lag(NamedTuple):
+    """What a durable name has not acknowledged of a stream, in messages."""
+
+    consumer: str
+    stream: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the bus is.
+
+    Attributes:
+        lags: of the consumers of this connection's run.
+        streams: messages and bytes of each, of all runs.
+    """
+
+    lags: list[Lag]
+    streams: dict[str, tuple[int, int]]
+
+
 class Bus(Protocol):
     """At-least-once delivery of messages with deterministic ids; effects are made exactly-once by idempotent handlers."""
 
@@ -83,6 +104,14 @@ class Bus(Protocol):
 
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
         """Messages that a durable name (as given to `consume`) has not acknowledged, those that are still to come included.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
+    async def load(self) -> Load:
+        """How busy the bus is, and who lags behind.
 
         Raises:
             BusUnavailable: the bus does not answer.

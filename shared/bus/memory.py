@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus import DeadLetter, Handler, Lag, Load, Tapped
 from shared.bus.client import STRAYS
 from shared.bus.delivery import Consumer, check_size, replayed, revival_id, tapped
 from shared.bus.strays import REASON
-from shared.bus.streams import filters_of, is_kept
+from shared.bus.streams import STREAMS, filters_of, is_kept, stream_of
 from shared.bus.workers import GRACE_S, Workers
 from shared.errors import BusUnavailable
 from shared.events import Message, encode
@@ -44,6 +44,9 @@ class _Queue:
 
     def takes(self, delivery: _Delivery) -> bool:
         return any(matches(p, delivery.subject) for p in self.patterns)
+
+    def left(self, kept: Sequence[_Delivery]) -> int:
+        return sum(map(self.takes, kept)) - self.settled
 
     def offer(self, delivery: _Delivery) -> None:
         if self.takes(delivery):
@@ -135,8 +138,15 @@ class MemoryBus:
         self.broker.keepers[0].counts["dead"] += 1
 
     async def backlog(self, durable: str, types: Sequence[type[Message]], *, run_id: str = "*") -> int:
-        queue = self.broker.durables[f"{durable}/{run_id}"]
-        return sum(map(queue.takes, self.broker.kept)) - queue.settled
+        return self.broker.durables[f"{durable}/{run_id}"].left(self.broker.kept)
+
+    async def load(self) -> Load:
+        streams = {s.name: [d for d in self.broker.kept if stream_of(d.subject) is s] for s in STREAMS}
+        lags = [
+            Lag(name.partition("/")[0], stream_of(queue.patterns[0]).name, queue.left(self.broker.kept))
+            for name, queue in self.broker.durables.items()
+        ]
+        return Load(lags, {name: (len(kept), sum(len(d.data) for d in kept)) for name, kept in streams.items()})
 
     async def _work(self, queue: _Queue, consumer: Consumer) -> None:
         while not self._workers.stopping and (delivery := await queue.waiting.get()):

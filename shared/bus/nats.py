@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 import nats.errors
@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from nats.js import api
 from nats.js.errors import BadRequestError, NotFoundError
 
-from shared.bus import DeadLetter, Handler, Tapped
+from shared.bus import DeadLetter, Handler, Lag, Load, Tapped
 from shared.bus.acks import Ack
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
 from shared.bus.letters import headers_of, letter_of
@@ -37,13 +37,20 @@ _MSG_ID = "Nats-Msg-Id"
 _NO_SUCH_MESSAGE = 10043  # the server's code
 
 
-async def connect_nats(config: BusConfig, run_id: str, token: str | None = None) -> NatsBus:
+def _nobody(message: Message) -> None:
+    """Nobody counts."""
+
+
+async def connect_nats(
+    config: BusConfig, run_id: str, token: str | None = None, published: Callable[[Message], None] = _nobody
+) -> NatsBus:
     """A connection whose streams stand.
 
     Args:
         config: where, and with which limits.
         run_id: whose dead letters `dead_letters` lists; `*` lists all.
         token: of the server, if it wants one.
+        published: told of every message that the bus took and did not have.
 
     Raises:
         BusUnavailable: no server answered in `config.timeout_s`, it refused the token, or it runs without JetStream.
@@ -54,7 +61,7 @@ async def connect_nats(config: BusConfig, run_id: str, token: str | None = None)
     except BaseException:
         await link.close()
         raise
-    return NatsBus(link, config, run_id)
+    return NatsBus(link, config, run_id, published)
 
 
 class NatsBus:
@@ -65,15 +72,17 @@ class NatsBus:
         repeats: by type, what it `published` although the bus had it, and what it was `delivered` again.
     """
 
-    def __init__(self, link: Link, config: BusConfig, run_id: str) -> None:
+    def __init__(self, link: Link, config: BusConfig, run_id: str, published: Callable[[Message], None] = _nobody) -> None:
         self._tallies = Tally("messages"), Tally("messages that came again")
         self.counts, self.repeats = (tally.counts for tally in self._tallies)
-        self._link, self._config, self._run_id = link, config, run_id
+        self._link, self._config, self._run_id, self._published = link, config, run_id, published
         self._workers = Workers()
         self._workers.start(self._tell())
 
     async def publish(self, message: Message) -> None:
-        await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
+        ack = await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
+        if not ack.duplicate:
+            self._published(message)
 
     async def publish_raw(self, subject: str, data: bytes, message_id: str, **headers: str) -> Ack:
         """Publishes any bytes on a subject, once for an id; raises as `publish` does."""
@@ -131,6 +140,17 @@ class NatsBus:
         look = partial(self._link.js.stream_info, stream_of(subject).name, subject)
         found = await self._link.retried(f"list {subject}", look)
         return {name.rpartition(".")[2] for name in found.state.subjects or {}}
+
+    async def load(self) -> Load:
+        lags, sizes = [], {}
+        for stream in STREAMS:
+            state = (await self._link.retried(f"tell of {stream.name}", partial(self._link.js.stream_info, stream.name))).state
+            sizes[stream.name] = (state.messages, state.bytes)
+            for consumer in await self._link.retried(f"tell who reads {stream.name}", partial(self._consumers, stream)):
+                name = (consumer.name or "").removesuffix(f"-{self._run_id}")
+                if name != consumer.name or self._run_id == "*":
+                    lags.append(Lag(name, stream.name, backlog(consumer)))
+        return Load(lags, sizes)
 
     async def trim(self) -> None:
         for stream in STREAMS:
@@ -214,13 +234,16 @@ class NatsBus:
 
     async def _trim(self, stream: Stream) -> None:
         state = (await self._link.js.stream_info(stream.name)).state
-        consumers: list[api.ConsumerInfo] = []
-        while page := await self._link.js.consumers_info(stream.name, offset=len(consumers)):
-            consumers += page
-        keep = first_to_keep(state, self._config.max_bytes, consumers)
+        keep = first_to_keep(state, self._config.max_bytes, await self._consumers(stream))
         if keep is not None:
             log.info("%s has %d bytes: all before message %d goes", stream.name, state.bytes, keep)
             await self._link.js.purge_stream(stream.name, seq=keep)
+
+    async def _consumers(self, stream: Stream) -> list[api.ConsumerInfo]:
+        consumers: list[api.ConsumerInfo] = []
+        while page := await self._link.js.consumers_info(stream.name, offset=len(consumers)):
+            consumers += page
+        return consumers
 
     async def _kept(self, stream: Stream, subject: str, after: int) -> AsyncIterator[api.RawStreamMsg]:
         """What a stream has on a subject (or pattern) behind a position."""

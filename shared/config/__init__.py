@@ -15,11 +15,13 @@ from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfi
 from shared.config.sharing import CapacityConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.warm_start import WarmStartConfig
+from shared.config.watching import MetricsConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
-    "DockerConfig", "EngineConfig", "KubernetesConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig", "ParallelConfig",
-    "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig", "RolloutCorrectionConfig",
-    "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TrainerConfig", "WarmStartConfig",
+    "DockerConfig", "EngineConfig", "KubernetesConfig", "MetricsConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig",
+    "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig",
+    "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig",
+    "TrainerConfig", "WarmStartConfig",
     "load_config", "resolve",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from shared.config.base import Section
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.training import CollectorConfig, TrainerConfig
+from shared.config.watching import MetricsConfig
 
 ServiceName = Literal["proxy", "orchestrator", "collector", "trainer", "synth"]
 
@@ -29,6 +30,7 @@ class Config(Section, frozen=True, kw_only=True):
     trainer: TrainerConfig = TrainerConfig()
     tasks: TasksConfig = TasksConfig()
     synth: SynthConfig = SynthConfig()
+    metrics: MetricsConfig = MetricsConfig()
 
 
 PATHS: tuple[tuple[str, ...], ...] = (

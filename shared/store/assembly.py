@@ -167,6 +167,11 @@ class Assembly:
             entries = await self._redis.xrange(self._key("outbox"), count=count) or []
         return [(text(entry), fields(content)["body"]) for entry, content in entries]
 
+    async def depths(self) -> tuple[int, int]:
+        """How many groups are open, and how many messages are in the outbox."""
+        with store_errors("count groups"):
+            return int(await self._redis.zcard(self._key("grps"))), int(await self._redis.xlen(self._key("outbox")))
+
     async def published(self, entry_id: str) -> None:
         """Takes an entry out of the outbox, once it is durable on the bus."""
         with store_errors("clear the outbox"):

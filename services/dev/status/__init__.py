@@ -1,0 +1,1 @@
+"""`openforge status`: how a deployment does, and what is broken."""

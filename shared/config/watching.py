@@ -1,0 +1,21 @@
+"""Settings of what services say of themselves."""
+
+from __future__ import annotations
+
+from shared.config.base import Port, Positive, Section
+
+
+class MetricsConfig(Section, frozen=True, kw_only=True):
+    """Where orchestrator, collector, trainer and synth answer /metrics, /healthz, /readyz and /status; the proxy does on its
+    control port.
+
+    Attributes:
+        host: address to listen on.
+        port: 0 for any that is free (`services/<name>.json` of the run folder says which); a fixed one is for services that
+            have a machine, or a pod, each.
+        tell_s: seconds between two words of a service in the store, for `openforge status`.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 0
+    tell_s: Positive = 5.0
