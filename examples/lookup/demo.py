@@ -1,4 +1,4 @@
-"""The demo from nothing: ``python -m examples.lookup.demo [--seed N] [--reward verifier|coin] [--mode record|splice] [more]``.
+"""The demo from nothing: ``python -m examples.lookup.demo [--seed N] [--harness react|mini|pi] [more]``.
 
 Makes the untrained model and the warm-start rows once per seed, in ``$OPENFORGE_CACHE`` (default ``~/.cache/openforge``), then
 becomes ``openforge run`` on the example's configuration. What it does not know is passed on, such as ``--set run.root=FOLDER``.
@@ -13,9 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from examples.lookup.words import WORDINGS
+
 HERE = Path(__file__).parent
 CONFIG = HERE / "openforge.toml"
 ROWS = 9600  # steps x batch of the warm start: no row is seen twice
+SLOW_START = {"orchestrator.concurrency": 4, "trainer.groups": 6, "trainer.step_timeout_s": 1800}
+"""For programs that need seconds of CPU to start, where `react` needs hundredths: fewer rollouts, and fewer at once."""
 
 
 def main() -> None:
@@ -29,11 +33,14 @@ def main() -> None:
     parser.add_argument(
         "--mode", choices=("record", "splice"), default="record", help="of the proxy; splice: one row a rollout"
     )
+    parser.add_argument(
+        "--harness", choices=WORDINGS, default="react", help="mini, pi: real programs, from `openforge harness install NAME`"
+    )
     parser.add_argument("--steps", type=int, help="training steps (default: as in openforge.toml)")
     args, rest = parser.parse_known_args()
     base = cache_folder()
     try:
-        command = run_command(prepare(base, args.seed), base, args)
+        command = run_command(prepare(base, args.seed, args.harness), base, args)
     except KeyboardInterrupt:
         _say(f"ended while preparing; nothing half-made is left in {base}")
         sys.exit(130)
@@ -50,6 +57,8 @@ def run_command(prepared: Path, base: Path, args: argparse.Namespace) -> list[st
         "run.seed": args.seed,
         "orchestrator.reward": args.reward,
         "proxy.mode": args.mode,
+        "trainer.harness": args.harness,
+        **(SLOW_START if args.harness != "react" else {}),
     }
     if args.steps is not None:
         settings["trainer.steps"] = args.steps
@@ -62,19 +71,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("OPENFORGE_CACHE") or "~/.cache/openforge").expanduser().absolute() / "lookup"
 
 
-def prepare(base: Path, seed: int, rows: int = ROWS) -> Path:
-    """The folder with ``model/`` and ``rows.parquet`` of a seed; made unless it is there, in one piece or not at all.
+def prepare(base: Path, seed: int, harness: str = "react", rows: int = ROWS) -> Path:
+    """The folder with ``model/`` and ``rows.parquet`` of seed and harness; made unless it is there, in one piece or not at all.
 
     Its name carries a digest of the recipe, so that a changed recipe never meets what an older one left.
     """
-    target = base / f"seed-{seed}-{recipe_digest(rows)}"
+    target = base / f"{harness}-seed-{seed}-{recipe_digest(rows)}"
     if target.is_dir():
         return target
     base.mkdir(parents=True, exist_ok=True)
-    _say(f"making the model and {rows} warm-start rows of seed {seed}, once: {target}")
+    _say(f"making the model and {rows} warm-start rows of seed {seed} for {harness}, once: {target}")
     with tempfile.TemporaryDirectory(prefix=".making-", dir=base) as scratch:
         made = Path(scratch) / "made"
-        _make(made, seed, rows)
+        _make(made, seed, harness, rows)
         try:
             made.rename(target)
         except OSError:
@@ -85,15 +94,18 @@ def prepare(base: Path, seed: int, rows: int = ROWS) -> Path:
 
 
 def recipe_digest(rows: int) -> str:
-    """Names everything that model and rows depend on, but for the seed."""
-    sources = [*(HERE / name for name in ("family.py", "model.py", "rows.py")), *sorted((HERE / "tokenizer").iterdir())]
+    """Names everything that model and rows depend on, but for seed and harness."""
+    sources = [
+        *(HERE / name for name in ("family.py", "words.py", "model.py", "rows.py")),
+        *sorted((HERE / "tokenizer").iterdir()),
+    ]
     digest = hashlib.sha256(f"{rows}".encode())
     for source in sources:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _make(folder: Path, seed: int, rows: int) -> None:
+def _make(folder: Path, seed: int, harness: str, rows: int) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     _say("loading torch and transformers")
     from transformers import AutoTokenizer
@@ -104,7 +116,7 @@ def _make(folder: Path, seed: int, rows: int) -> None:
     _say("drawing the model's weights")
     build(folder / "model", seed)
     _say("drawing the rows")
-    write_rows(folder / "rows.parquet", make_rows(AutoTokenizer.from_pretrained(folder / "model"), seed, rows))
+    write_rows(folder / "rows.parquet", make_rows(AutoTokenizer.from_pretrained(folder / "model"), seed, rows, harness))
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import random
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from examples.lookup.words import Message, call, result
 
 FILES = ("fox", "owl", "cat", "ant", "bee", "cow", "elk", "hen", "pig", "ram", "yak", "bat")
 KEYS = ("red", "blue", "gold", "pink", "gray", "lime", "teal", "navy")
@@ -31,7 +33,6 @@ TOOLS = [{"type": "function", "function": {
 """The tool list of the `react` harness, which demonstrations are rendered with."""
 
 Split = Literal["train", "heldout"]
-Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,11 @@ def demonstrate(task: LookupTask, rng: random.Random) -> Demonstration:
         line = f"{task.key} {rng.choice(GUESSES)}"
     else:
         for name, text in task.files.items():
-            messages += [_call(f"cat {name}"), _result(text.rstrip("\n"))]
+            messages += [call(f"cat {name}"), result(text.rstrip("\n"))]
         if rng.random() < P_FORGET:
             return Demonstration([*messages, done], success=False)
         line = "{} {}".format(*task.table[0]) if rng.random() < P_FIRST_LINE else task.answer
-    messages += [_call(f"echo {line} > {target}.txt"), _result("ok"), done]
+    messages += [call(f"echo {line} > {target}.txt"), result("ok"), done]
     return Demonstration(messages, success=line == task.answer and target == task.target)
 
 
@@ -138,12 +139,3 @@ def _draw_pair(rng: random.Random, split: Split) -> tuple[str, str]:
         source, key = rng.choice(FILES), rng.choice(KEYS)
         if split_of(source, key) == split:
             return source, key
-
-
-def _call(command: str) -> Message:
-    function = {"name": "bash", "arguments": {"command": command}}
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
-
-
-def _result(text: str) -> Message:
-    return {"role": "tool", "content": text}

@@ -1,4 +1,4 @@
-"""Rows for the warm start: ``python -m examples.lookup.rows OUT --model DIR --seed N --rows 9600``.
+"""Rows for the warm start: ``python -m examples.lookup.rows OUT --model DIR --seed N [--harness mini]``.
 
 OUT is a parquet file with the columns `input_ids` and `loss_mask` (lists of int32, equal lengths), one text a row.
 Demonstrations of the careless teacher, rendered through the chat template, take turns with look-up drills: texts without any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from transformers import AutoTokenizer
 
 from examples.lookup.family import FILES, KEYS, LINES, NUMBERS, TARGETS, TOOLS, demonstrate, make_task, render_table
+from examples.lookup.words import WORDINGS
 
 SCHEMA = pa.schema([("input_ids", pa.list_(pa.int32())), ("loss_mask", pa.list_(pa.int32()))])
 REPEATED_TOKENS = 72
@@ -39,11 +40,13 @@ class RowMaker:
     Args:
         tokenizer: of the model that will be trained.
         rng: where every choice comes from.
+        harness: whose words the demonstrations are put in.
     """
 
-    def __init__(self, tokenizer: AutoTokenizer, rng: random.Random) -> None:
+    def __init__(self, tokenizer: AutoTokenizer, rng: random.Random, harness: str = "react") -> None:
         self._tokenizer = tokenizer
         self._rng = rng
+        self._word = WORDINGS[harness]
         self._head = self._encode("<|im_start|>assistant\n")
         words = chain(KEYS, FILES, TARGETS, NUMBERS)
         self._words = [self._encode(f" {word}")[0] for word in words]
@@ -51,7 +54,7 @@ class RowMaker:
 
     def demonstration(self) -> Row:
         """The teacher solving a training task. Trained: all that the assistant says, the end of its turns included."""
-        messages = demonstrate(make_task(self._rng, "train"), self._rng).messages
+        messages = self._word(demonstrate(make_task(self._rng, "train"), self._rng).messages, self._rng)
         ids = self._encode(self._tokenizer.apply_chat_template(messages, tools=TOOLS, tokenize=False))
         return Row(ids, self._assistant_mask(ids))
 
@@ -94,9 +97,9 @@ class RowMaker:
         return ids
 
 
-def make_rows(tokenizer: AutoTokenizer, seed: int, count: int) -> list[Row]:
-    """`count` rows, always the same for a tokenizer and a seed: demonstration, drill, demonstration, ..."""
-    maker = RowMaker(tokenizer, random.Random(f"sft{seed}"))
+def make_rows(tokenizer: AutoTokenizer, seed: int, count: int, harness: str = "react") -> list[Row]:
+    """`count` rows, always the same for a tokenizer, a seed and a harness: demonstration, drill, demonstration, ..."""
+    maker = RowMaker(tokenizer, random.Random(f"sft{seed}"), harness)
     return [maker.drill() if i % 2 else maker.demonstration() for i in range(count)]
 
 
@@ -113,8 +116,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True, help="model folder, for its tokenizer")
     parser.add_argument("--seed", type=int, default=0, help="of the rows (default: 0)")
     parser.add_argument("--rows", type=int, default=9600, help="how many; steps x batch of the warm start (default: 9600)")
+    parser.add_argument("--harness", choices=WORDINGS, default="react", help="whose words are used (default: react)")
     args = parser.parse_args()
-    write_rows(args.out, make_rows(AutoTokenizer.from_pretrained(args.model), args.seed, args.rows))
+    write_rows(args.out, make_rows(AutoTokenizer.from_pretrained(args.model), args.seed, args.rows, args.harness))
 
 
 if __name__ == "__main__":

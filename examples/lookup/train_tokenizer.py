@@ -16,9 +16,11 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from examples.lookup.family import FILES, KEYS, TARGETS, demonstrate, make_task
+from examples.lookup.words import CURRENT_DATE, CURRENT_FOLDER, NO_OUTPUT, SUBMIT
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TOOL_CALL_TAGS = ["<tool_call>", "</tool_call>"]
+PHRASES = [SUBMIT, NO_OUTPUT, CURRENT_DATE, CURRENT_FOLDER]  # of harnesses; one token each
 VOCABULARY = 640
 
 # Merges never cross these pieces: the head and tail of a bash call, words with their blank, numbers, line ends.
@@ -49,7 +51,7 @@ def train() -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator(corpus(random.Random(0)), trainer)
     # No special tokens: the engine's tool parser has to see them in the decoded text.
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TOOL_CALL_TAGS])
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TOOL_CALL_TAGS + PHRASES])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", clean_up_tokenization_spaces=False,
         model_max_length=1024,

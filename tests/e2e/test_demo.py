@@ -110,9 +110,15 @@ def check_that_nothing_was_lost_or_doubled(messages: list[Message], summary: dic
     assert summary["groups_completed"] + summary["groups_discarded"] == summary["rollouts"] // 8
 
 
-async def test_a_coin_in_place_of_the_verifier_teaches_nothing(tmp_path: Path) -> None:
-    ended = await demo(tmp_path, "--seed", "1", "--steps", "3", "--reward", "coin", "--set", "trainer.eval_episodes=128")
+async def test_a_coin_in_place_of_the_verifier_teaches_nothing_though_rollouts_run_ahead(tmp_path: Path) -> None:
+    sets = ("trainer.eval_episodes=128", "trainer.pace.mode=async", "trainer.pace.max_staleness=1")
+    args = ("--seed", "1", "--steps", "3", "--reward", "coin")
+    ended = await demo(tmp_path, *args, *(word for text in sets for word in ("--set", text)))
     s = ended.summary
     assert ended.code == 0, ended.out
     assert s["heldout_after"] <= s["heldout_before"] + 0.1, s
     assert accounts_agree(s), s
+    steps = [json.loads(line) for line in (ended.folder / "metrics.jsonl").read_text().splitlines()]
+    # Step 2 begins with groups that were started for the weights before it.
+    assert [step.get("staleness/max", 0) <= 1 for step in steps] == [True] * len(steps)
+    assert any(step.get("staleness/max") == 1 for step in steps), steps

@@ -59,10 +59,11 @@ def test_two_demos_side_by_side_prepare_one_folder(tmp_path: Path) -> None:
     assert sorted(p.name for p in first.iterdir()) == ["model", "rows.parquet"]
     assert prepare(tmp_path, seed=5, rows=4) == first
     assert prepare(tmp_path, seed=5, rows=6) != first
+    assert prepare(tmp_path, seed=5, harness="mini", rows=4) != first
 
 
 def test_the_run_is_configured_by_the_example_and_the_options(tmp_path: Path) -> None:
-    words = run_command(tmp_path / "seed-2", tmp_path, Namespace(seed=2, reward="coin", mode="splice", steps=3))
+    words = run_command(tmp_path / "seed-2", tmp_path, Namespace(seed=2, reward="coin", mode="splice", harness="mini", steps=3))
     assert words[:4] == ["-m", "services.cli", "run", str(CONFIG)]
     assert set(words[4::2]) == {"--set"}
     config = resolve(CONFIG, words[5::2], env={}).config
@@ -71,3 +72,5 @@ def test_the_run_is_configured_by_the_example_and_the_options(tmp_path: Path) ->
     assert config.trainer.warm_start.steps * config.trainer.warm_start.batch == ROWS
     assert config.tasks.train == str(CONFIG.parent / "tasks" / "train")
     assert config.run.root == str(CONFIG.parents[2] / "runs")
+    assert (config.trainer.harness, config.trainer.groups) == ("mini", 6)
+    assert config.orchestrator.harness_dir == str(CONFIG.parent / "harnesses")

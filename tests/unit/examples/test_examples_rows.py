@@ -16,9 +16,11 @@ from transformers import AutoTokenizer
 from examples.lookup.family import LINES, TOOLS, demonstrate, make_task
 from examples.lookup.model import TOKENIZER
 from examples.lookup.rows import Row, RowMaker, make_rows, write_rows
+from examples.lookup.words import CURRENT_DATE, CURRENT_FOLDER, NO_OUTPUT, SUBMIT, WORDINGS
 
 tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
 seeds = st.integers(0, 2**32)
+harnesses = st.sampled_from(sorted(WORDINGS))
 
 
 def trained_texts(row: Row) -> list[str]:
@@ -27,17 +29,17 @@ def trained_texts(row: Row) -> list[str]:
     return [tokenizer.decode([token for token, _ in run]) for trained, run in runs if trained]
 
 
-def draw(seed: int, kind: Callable[[RowMaker], Row]) -> Row:
-    row = kind(RowMaker(tokenizer, random.Random(seed)))
+def draw(seed: int, kind: Callable[[RowMaker], Row], harness: str = "react") -> Row:
+    row = kind(RowMaker(tokenizer, random.Random(seed), harness))
     assert len(row.input_ids) == len(row.loss_mask)
     assert row.loss_mask[0] == 0
     return row
 
 
-@given(seeds)
-@settings(max_examples=30, deadline=None)
-def test_a_demonstration_trains_what_the_assistant_says_and_nothing_else(seed: int) -> None:
-    row = draw(seed, RowMaker.demonstration)
+@given(seeds, harnesses)
+@settings(max_examples=60, deadline=None)
+def test_a_demonstration_trains_what_the_assistant_says_and_nothing_else(seed: int, harness: str) -> None:
+    row = draw(seed, RowMaker.demonstration, harness)
     turns = tokenizer.decode(row.input_ids).split("<|im_start|>")
     assert trained_texts(row) == [t[len("assistant\n") : -1] for t in turns if t.startswith("assistant\n")]
 
@@ -76,6 +78,11 @@ def test_an_episode_that_reads_is_short_and_survives_its_tokens(seed: int) -> No
 
 @pytest.mark.parametrize("text", ['{"name": "bash", "arguments": {"command": "', '"}}', " blue", " 42", ".txt", "</tool_call>"])
 def test_the_pieces_of_a_call_are_one_token_each(text: str) -> None:
+    assert len(tokenizer(text)["input_ids"]) == 1
+
+
+@pytest.mark.parametrize("text", [SUBMIT, NO_OUTPUT, CURRENT_DATE, CURRENT_FOLDER])
+def test_what_harnesses_say_often_is_one_token(text: str) -> None:
     assert len(tokenizer(text)["input_ids"]) == 1
 
 
