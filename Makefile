@@ -18,7 +18,7 @@ help: ## list what there is
 setup: ## make .venv with everything pinned; again: only after a pin changed
 	@scripts/setup.sh
 
-demo: setup ## train the example agent (SEED=0 HARNESS=react|mini|pi REWARD=verifier|coin MODE=record|splice STEPS=9 ARGS="--set a.b=c")
+demo: setup ## train the example agent (SEED=0 HARNESS=mini REWARD=coin MODE=splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(HARNESS),--harness $(HARNESS)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and tests, with real engines and servers

@@ -18,7 +18,10 @@ from examples.lookup.words import WORDINGS
 HERE = Path(__file__).parent
 CONFIG = HERE / "openforge.toml"
 ROWS = 9600  # steps x batch of the warm start: no row is seen twice
-SLOW_START = {"orchestrator.concurrency": 4, "trainer.groups": 6, "trainer.step_timeout_s": 1800}
+SLOW_START = {
+    "orchestrator.concurrency": 4, "trainer.groups": 6, "trainer.steps": 6, "trainer.step_timeout_s": 1800,
+    "trainer.eval_episodes": 32,
+}  # fmt: skip
 """For programs that need seconds of CPU to start, where `react` needs hundredths: fewer rollouts, and fewer at once."""
 
 

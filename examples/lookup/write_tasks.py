@@ -27,7 +27,7 @@ max_turns = 4
 output_chars = 400
 
 [agent]
-timeout_sec = 120.0
+timeout_sec = 300.0
 
 [verifier]
 timeout_sec = 10.0

@@ -85,7 +85,7 @@ def test_committed_tasks_are_complete_and_limited() -> None:
         assert len(tasks) == count
         for task in tasks:
             assert task.name == f"lookup/{task.folder.name}"
-            assert (task.agent.timeout_sec, task.verifier.timeout_sec) == (120, 10)
+            assert (task.agent.timeout_sec, task.verifier.timeout_sec) == (300, 10)
             assert task.metadata["max_turns"] == 4
             assert task.metadata["hops"] == len(list(task.environment_dir.glob("*.txt")))
 
