@@ -13,7 +13,7 @@ from typing import Protocol
 
 from services.orchestrator.backends.port import Backend, Box, Seen, Stage
 
-WITHIN_S = 60.0
+WITHIN_S = 150.0
 
 
 class Kit(Protocol):

@@ -21,6 +21,7 @@ from tests.e2e.test_stack_rollouts import watch, write_task
 from tests.kube.cluster import Cluster
 from tests.kube.images import CHECKS, checks_image
 from tests.kube.kit import HARNESS
+from tests.unit.dev.sets import put
 from tests.waiting import eventually, until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -74,6 +75,17 @@ def apart(folder: Path, name: str, more: str = "", wait: str = "") -> Path:
     return task
 
 
+def in_steps(folder: Path) -> Path:
+    """A task whose second step goes on with what the first one left, and sees none of its tests."""
+    test = '[ "$(cat *.made)" = "$(cat /tests/wanted)" ] && r=1 || r=0; echo $r > /logs/verifier/reward.txt\n'
+    return put(folder / "steps", {
+        "task.toml": '[task]\nname = "test/steps"\n[[steps]]\nname = "first"\n[[steps]]\nname = "second"\n',
+        "tests/test.sh": test, "steps/first/tests/wanted": "one\n", "steps/second/tests/wanted": "one\ntwo\n",
+        "steps/first/instruction.md": "DO: echo one > 1.made\n",
+        "steps/second/instruction.md": 'DO: [ -z "$(ls /tests)" ] && echo two > 2.made\n',
+    })  # fmt: skip
+
+
 @asynccontextmanager
 async def stack_of(folder: Path, node: Cluster, *tasks: Path) -> AsyncIterator[tuple[LiveStack, Pods, list[Message]]]:
     """A stack over the node that was asked for one rollout of each task, its pods, and what its bus tells."""
@@ -98,7 +110,7 @@ def outcomes(seen: list[Message]) -> dict[str, object]:
     return {m.task.removeprefix("test/"): m.reward if isinstance(m, RolloutFinished) else m for m in ended}
 
 
-async def test_pods_show_the_clock_of_the_run_and_hand_what_an_agent_left_to_a_verifier_in_its_own(
+async def test_pods_show_the_clock_of_the_run_carry_steps_out_and_hand_what_an_agent_left_to_verifiers_in_their_own(
     tmp_path: Path, node_with_images: Cluster
 ) -> None:
     checks_image(tmp_path / "checks.tar", tmp_path, SEE.format(wait="", seed="own"))
@@ -107,11 +119,11 @@ async def test_pods_show_the_clock_of_the_run_and_hand_what_an_agent_left_to_a_v
     test = clock / "tests/test.sh"
     test.write_text(f'[ "$(date -u +%F)" = 2024-02-29 ] || exit 1\n{test.read_text()}')
     own = f'[verifier.environment]\ndocker_image = "{CHECKS}"\nworkdir = "/app"\n'
-    tasks = clock, apart(tmp_path, "fresh"), apart(tmp_path, "own", own)
+    tasks = clock, apart(tmp_path, "fresh"), apart(tmp_path, "own", own), in_steps(tmp_path)
     async with stack_of(tmp_path, node_with_images, *tasks) as (stack, pods, seen):
-        await until(lambda: len(outcomes(seen)) == 3, 400.0)
+        await until(lambda: len(outcomes(seen)) == 4, 400.0)
         said = {file.parent.name: file.read_text() for file in stack.folder.glob("rollouts/*/sandbox-verify.log")}
-        assert outcomes(seen) == {"clock": 1.0, "fresh": 1.0, "own": 1.0}, said
+        assert outcomes(seen) == {"clock": 1.0, "fresh": 1.0, "own": 1.0, "steps": 1.0}, said
 
         async def cleared() -> bool:
             return await pods.all() == []
