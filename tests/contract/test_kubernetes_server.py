@@ -21,7 +21,7 @@ from shared.errors import Evicted, QuotaError, SandboxAway, SandboxError, Unsche
 from tests.kube.boxes import DONE, box
 from tests.kube.cluster import REPO, Cluster
 from tests.kube.fixtures import MakeBackend
-from tests.kube.watched import ends, heard, running
+from tests.kube.watched import WITHIN_S, ends, heard, running
 from tests.waiting import eventually
 
 pytestmark = [
@@ -84,7 +84,7 @@ async def test_what_nobody_came_back_for_is_removed_by_whoever_starts_next_and_n
     monkeypatch.setattr(podstate, "FORGOTTEN_S", -1000.0)
     stranger = make_backend("run3")
     await stranger.open()
-    await eventually(lambda: gone(forgotten))
+    await eventually(lambda: gone(forgotten), WITHIN_S)
     assert [seen.name for seen in await lasts.present()] == ["s2"]
 
 
@@ -222,7 +222,7 @@ async def test_a_quota_that_is_used_up_has_its_type(make_backend: MakeBackend, a
     async def counted() -> bool:
         return bool((await admin.read_namespaced_resource_quota("few", namespace)).status.hard)
 
-    await eventually(counted)
+    await eventually(counted, WITHIN_S)
     backend = make_backend()
     await backend.open()
     await backend.start(lasting("s1"))
@@ -266,7 +266,7 @@ async def test_the_documented_role_is_enough_and_no_role_is_refused_by_name(
             return True
         return False
 
-    await eventually(allowed)
+    await eventually(allowed, WITHIN_S)
     async with heard(backend) as told:
         await backend.start(lasting(**{"fake-after": "0.3"}))
         assert ends(await told(lambda all_: "s1" in ends(all_)))["s1"].status
