@@ -13,7 +13,7 @@ from shared.config import load_config
 from shared.events import GroupCompleted, Message, Trajectory
 from shared.packing import unpack_ids, unpack_mask
 from shared.store.blobs import Blobs
-from shared.store.connect import connect
+from shared.store.connect import connect, login_of
 
 
 def learn(model: torch.nn.Module, optimizer: torch.optim.Optimizer, group: list[Trajectory]) -> None:
@@ -32,9 +32,9 @@ def learn(model: torch.nn.Module, optimizer: torch.optim.Optimizer, group: list[
 
 async def follow(run: Path, count: int, model: torch.nn.Module, adam: torch.optim.Optimizer) -> None:
     """Learns from `count` groups of a run, or a few more, as they are there or come; one that comes twice has one id."""
-    config, env = load_config(run / "config.json"), msgspec.json.decode((run / "stack.json").read_bytes())["env"]
-    bus = await connect_nats(config.bus, config.run.id, env[config.bus.token_env])
-    store = connect(config.store.url, env[config.store.password_env], config.store.timeout_s)
+    config = load_config(run / "config.json")
+    bus = await connect_nats(config.bus, config.run.id, "trainer")
+    store = connect(config.store.url, login_of(config.store.keys, "trainer"), config.store.timeout_s)
     blobs, load = Blobs(store, config.run.id), msgspec.json.Decoder(list[Trajectory]).decode
     seen, learned = set[str](), asyncio.Semaphore(0)
 

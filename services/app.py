@@ -16,17 +16,20 @@ from typing import Protocol, get_args
 
 import msgspec
 import uvloop
+from msgspec.structs import replace
 
 from shared.bus import Bus
 from shared.bus.nats import NatsBus, connect_nats
 from shared.config import Config, ServiceName
 from shared.errors import ConfigError, ForgeError
 from shared.events import Message
+from shared.keys import ORCHESTRATOR
 from shared.log import log_context, setup_logging
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
-from shared.store.connect import Client, connect
+from shared.store.connect import Client, connect, login_of
+from shared.store.rights import STORE_RIGHTS
 from shared.store.sessions import Sessions
 from shared.store.shares import Shares
 from shared.store.words import Words, answers
@@ -105,29 +108,40 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client, watch: Wat
             return SynthService(config, bus)
 
 
-async def open_bus(config: Config, watch: Watch | None = None) -> NatsBus:
-    """A connection to the run's bus; a `watch` counts what is published.
+async def open_bus(config: Config, user: str, watch: Watch | None = None) -> NatsBus:
+    """A connection of a user (`shared.keys`) to the run's bus; a `watch` counts what is published.
 
     Raises:
-        BusUnavailable: no server answers.
+        BusUnavailable: no server answers, or none that knows the user's key.
+        ConfigError: the key cannot be read.
     """
     published = watch.published if watch else _uncounted
-    return await connect_nats(config.bus, config.run.id, os.environ.get(config.bus.token_env), published)
+    return await connect_nats(config.bus, config.run.id, user, published)
 
 
-def open_store(config: Config) -> Client:
-    """A client of the run's store."""
-    return connect(config.store.url, os.environ.get(config.store.password_env), config.store.timeout_s)
+def open_store(config: Config, user: str) -> Client:
+    """A client of the run's store, which connects once it is used. A user that has nothing to do there has no password.
+
+    Raises:
+        ConfigError: the password cannot be read.
+    """
+    login = login_of(config.store.keys, user) if user in STORE_RIGHTS else None
+    return connect(config.store.url, login, config.store.timeout_s, config.store.tls)
 
 
 def open_shares(config: Config) -> Shares | None:
-    """What the run has of a pool that it shares with others; None if it shares none."""
-    capacity, variable = config.orchestrator.capacity, config.store.password_env
+    """What the run has of a pool that it shares with others; None if it shares none.
+
+    Raises:
+        ConfigError: the password of the pool's store cannot be read.
+    """
+    capacity = config.orchestrator.capacity
     if not capacity.pool:
         return None
-    variable = capacity.password_env if capacity.url else variable
-    client = connect(capacity.url or config.store.url, os.environ.get(variable), config.store.timeout_s)
-    return Shares(client, capacity.pool, capacity.lease_s)
+    if capacity.url:
+        place = replace(config, store=replace(config.store, url=capacity.url, keys=capacity.keys))
+        return Shares(open_store(place, ORCHESTRATOR), capacity.pool, capacity.lease_s)
+    return Shares(open_store(config, ORCHESTRATOR), capacity.pool, capacity.lease_s)
 
 
 async def serve(name: ServiceName, config: Config) -> None:
@@ -142,9 +156,9 @@ async def serve(name: ServiceName, config: Config) -> None:
     async with AsyncExitStack() as stack:
         watch = Watch(name, config.run.id)
         watch.health.state = "it is starting"
-        bus = await open_bus(config, watch)
+        bus = await open_bus(config, name, watch)
         stack.push_async_callback(bus.close)
-        store = open_store(config)
+        store = open_store(config, name)
         stack.push_async_callback(store.aclose)
         watch.health.checks |= {"bus": bus.ping, "store": partial(answers, store)}
         watch.sources.append(partial(_count_messages, watch, bus))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, deployed, evaluation, harness, looking, plot, session, sft, status, tasks
+from services.dev.verbs import deadletters, deployed, evaluation, harness, keys, looking, plot, session, sft, status, tasks
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.add_typer(harness.app, name="harness")
 app.add_typer(session.app, name="session")
 app.add_typer(deadletters.app, name="deadletters")
+app.add_typer(keys.app, name="keys")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(evaluation.app, name="eval")
 

@@ -28,12 +28,20 @@ class BusUnavailable(ForgeError):
     """The bus did not acknowledge within the time that was set."""
 
 
+class BusRefused(BusUnavailable):
+    """The bus does not let this user do that; trying again does not help."""
+
+
 class Rejected(ForgeError):
     """A message that no number of deliveries could make acceptable; it becomes a dead letter."""
 
 
 class StoreUnavailable(ForgeError):
     """The store did not answer within the time that was set."""
+
+
+class StoreRefused(StoreUnavailable):
+    """The store does not let this user do that; trying again does not help."""
 
 
 class StoreWiped(StoreUnavailable):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.dev.keys import make_keys
 from services.dev.servers import free_port, nats_command, valkey_command, wait_port
+from shared.keys import OPERATOR, SEED
+from shared.store.connect import Login, login_of
 
 MAX_PAYLOAD = 1024 * 1024
 _START_S = 20.0
@@ -15,10 +17,20 @@ _START_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where clients find a server, and the token or password that they must show."""
+    """Where clients find a server, and the folder with the keys of its users."""
 
     url: str
-    secret: str
+    keys: str
+
+    @property
+    def seed(self) -> str:
+        """File with the operator's key, for clients that are none of ours."""
+        return f"{self.keys}/{OPERATOR}.{SEED}"
+
+    @property
+    def login(self) -> Login | None:
+        """The operator's, at a store."""
+        return login_of(self.keys, OPERATOR)
 
 
 class Server:
@@ -53,13 +65,13 @@ class Server:
 
 def nats(folder: Path) -> Server:
     """A NATS server with JetStream."""
-    port, token = free_port(), secrets.token_hex(8)
-    command = nats_command(port, folder, token, MAX_PAYLOAD)
-    return Server(Address(f"nats://127.0.0.1:{port}", token), port, command, folder)
+    port, keys = free_port(), folder / "keys"
+    command = nats_command(port, folder, make_keys(keys).bus, MAX_PAYLOAD)
+    return Server(Address(f"nats://127.0.0.1:{port}", str(keys)), port, command, folder)
 
 
 def valkey(folder: Path) -> Server:
     """A Redis-compatible server."""
-    port, password = free_port(), secrets.token_hex(8)
-    command = valkey_command(port, folder, password)
-    return Server(Address(f"redis://127.0.0.1:{port}/0", password), port, command, folder)
+    port, keys = free_port(), folder / "keys"
+    command = valkey_command(port, folder, make_keys(keys).store)
+    return Server(Address(f"redis://127.0.0.1:{port}/0", str(keys)), port, command, folder)

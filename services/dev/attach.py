@@ -14,12 +14,13 @@ from shared.config import Config
 
 
 @asynccontextmanager
-async def attached(root: Path, run_id: str = "") -> AsyncIterator[tuple[Config, Bus]]:
+async def attached(root: Path, run_id: str, user: str) -> AsyncIterator[tuple[Config, Bus]]:
     """Configuration and bus of a living stack, while the context lasts.
 
     Args:
         root: folder of the runs.
         run_id: which one; empty takes the newest that runs.
+        user: of the bus, as `shared.keys` has them.
 
     Raises:
         ConfigError: no such stack is alive.
@@ -27,7 +28,7 @@ async def attached(root: Path, run_id: str = "") -> AsyncIterator[tuple[Config, 
     """
     config, running = find_running(root, run_id)
     os.environ.update(running.env)
-    bus = await open_bus(config)
+    bus = await open_bus(config, user)
     try:
         yield config, bus
     finally:

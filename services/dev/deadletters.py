@@ -13,6 +13,7 @@ from services.dev.attach import attached
 from services.dev.lines import plain
 from shared.bus import Bus, DeadLetter
 from shared.errors import ConfigError, Rejected
+from shared.keys import OPERATOR
 
 _SHORT = 160
 
@@ -28,7 +29,7 @@ async def list_letters(root: Path, run_id: str, *, as_json: bool) -> int:
     Raises:
         ForgeError: no such stack is alive, or its bus does not answer.
     """
-    async with attached(root, run_id) as (config, bus):
+    async with attached(root, run_id, OPERATOR) as (config, bus):
         letters = await bus.dead_letters()
     if not letters and not as_json:
         _say(f"no dead letters in run {config.run.id}")
@@ -43,7 +44,7 @@ async def show(root: Path, run_id: str, number: int) -> int:
     Raises:
         ForgeError: as `list_letters`, or there is no such letter.
     """
-    async with attached(root, run_id) as (_, bus):
+    async with attached(root, run_id, OPERATOR) as (_, bus):
         [letter] = await _chosen(bus, [number])
     for name, value in (_facts(letter) | {"at": _clock(letter)}).items():
         _say(plain(f"{name:<9} {value}"))
@@ -59,7 +60,7 @@ async def replay(root: Path, run_id: str, numbers: Sequence[int], *, every: bool
     """
     if every == bool(numbers):
         raise ConfigError("name the dead letters to replay, or pass --all")
-    async with attached(root, run_id) as (_, bus):
+    async with attached(root, run_id, OPERATOR) as (_, bus):
         letters = await bus.dead_letters() if every else await _chosen(bus, numbers)
         done = [await _done(bus.revive, letter, "published again") for letter in letters]
     return 0 if all(done) else 1
@@ -71,7 +72,7 @@ async def drop(root: Path, run_id: str, numbers: Sequence[int]) -> int:
     Raises:
         ForgeError: as `show`.
     """
-    async with attached(root, run_id) as (_, bus):
+    async with attached(root, run_id, OPERATOR) as (_, bus):
         for letter in await _chosen(bus, numbers):
             await _done(bus.drop, letter, "deleted")
     return 0

@@ -18,13 +18,17 @@ import msgspec
 from msgspec.structs import replace
 
 from services.app import SERVICES, ready_file
+from services.dev.keys import make_keys, users_of
 from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.dev.settings_file import write_settings
 from services.trainer.vllm.command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
+from shared.keys import USERS
 
+KEYS = "keys"
+"""Folder in the run folder with the keys of servers that were started for the run."""
 _SOCKET_PATH = 107  # bytes that the kernel takes
 _ORCHESTRATOR_GRACE_S = 20.0  # its end waits for rollouts to be reported, and for their sandboxes to be gone
 _ENGINE_WINDOW_S, _ENGINE_BACKOFF_S = 600.0, 0.5  # it takes long to start, and long to fail
@@ -59,6 +63,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
 
     Raises:
         InvalidId: run.id is no legal identifier.
+        ConfigError: keys that were named cannot be read.
         OSError: the run folder cannot be written.
     """
     run_id = check_id(config.run.id or new_run_id(), "run.id")
@@ -67,7 +72,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     env = _secrets(config)
     config = replace(config, run=replace(config.run, id=run_id, root=str(folder.parent)))
     write_settings(config, folder)
-    config, servers = _servers(config, folder, env)
+    config, servers = _servers(_keyed(config, folder), folder)
     config = replace(
         config,
         proxy=replace(
@@ -86,11 +91,19 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
 
 
 def _secrets(config: Config) -> dict[str, str]:
-    """New secrets for what is started here. Those of servers that run already stay the caller's, in his environment."""
-    names = [config.proxy.control_key_env]
-    names += [config.bus.token_env] if not config.bus.url else []
-    names += [config.store.password_env] if not config.store.url else []
-    return {name: secrets.token_hex(16) for name in names}
+    """New secrets that the services are given in their environment."""
+    return {config.proxy.control_key_env: secrets.token_hex(16)}
+
+
+def _keyed(config: Config, folder: Path) -> Config:
+    """Gives new keys, for this run alone, to the servers that are started here; those that run already know others."""
+    keys = folder / KEYS
+    if (config.bus.url or config.bus.keys) and (config.store.url or config.store.keys):
+        return config
+    make_keys(keys, config.run.id, renew=USERS)
+    bus = config.bus if config.bus.url or config.bus.keys else replace(config.bus, keys=str(keys))
+    store = config.store if config.store.url or config.store.keys else replace(config.store, keys=str(keys))
+    return replace(config, bus=bus, store=store)
 
 
 def _socket(config: Config, folder: Path) -> str:
@@ -103,18 +116,19 @@ def _socket(config: Config, folder: Path) -> str:
     return str(wanted)
 
 
-def _servers(config: Config, folder: Path, env: dict[str, str]) -> tuple[Config, list[ProcessSpec]]:
+def _servers(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec]]:
     servers = []
     if not config.bus.url:
         port = free_port()
-        argv = nats_command(port, folder / "nats", env[config.bus.token_env], config.bus.max_payload)
+        users = users_of(Path(config.bus.keys), config.run.id).bus
+        argv = nats_command(port, folder / "nats", users, config.bus.max_payload)
         servers.append(
             ProcessSpec("nats-server", argv, folder / "logs" / "nats-server.log", ready=_port_open("127.0.0.1", port))
         )
         config = replace(config, bus=replace(config.bus, url=f"nats://127.0.0.1:{port}"))
     if not config.store.url:
         port = free_port()
-        argv = valkey_command(port, folder / "store", env[config.store.password_env])
+        argv = valkey_command(port, folder / "store", users_of(Path(config.store.keys), config.run.id).store)
         servers.append(ProcessSpec("valkey", argv, folder / "logs" / "valkey.log", ready=_port_open("127.0.0.1", port)))
         config = replace(config, store=replace(config.store, url=f"redis://127.0.0.1:{port}/0"))
     return config, servers

@@ -23,6 +23,7 @@ from shared.bus import Bus, Tapped
 from shared.config import Config
 from shared.errors import ConfigError
 from shared.events import CallRecorded, Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutStarted, RolloutTimedOut
+from shared.keys import CLI
 from shared.subjects import tap_pattern
 from shared.task import load_task
 
@@ -67,7 +68,7 @@ async def _attached(root: Path, wish: Wish) -> int:
     except ConfigError as e:
         raise ConfigError(f"{e}, or pass --config CONFIG to start one for this rollout") from None
     os.environ.update(running.env)
-    bus = await open_bus(config)
+    bus = await open_bus(config, CLI)
     try:
         return await until_signal(_follow(bus, config, wish), lambda: None)
     finally:

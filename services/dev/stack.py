@@ -11,13 +11,14 @@ from types import TracebackType
 import msgspec
 
 from services.app import open_bus
-from services.dev.plan import Plan
+from services.dev.plan import KEYS, Plan
 from services.dev.supervisor import Supervisor
 from services.dev.view import View
 from shared.bus import Bus
 from shared.config import Config, load_config
 from shared.errors import ConfigError, ForgeError
 from shared.events import RunStepped
+from shared.keys import CLI
 from shared.subjects import tap_pattern
 
 _MB = 1024 * 1024
@@ -80,7 +81,7 @@ class Stack:
             await self.supervisor.start(spec)
         for spec in self.plan.servers:
             await self.supervisor.ready(spec.name, _START_S)
-        self.bus = await open_bus(self.config)
+        self.bus = await open_bus(self.config, CLI)
         self._tasks = [asyncio.create_task(self._watch_bus()), asyncio.create_task(self._watch_disk())]
         for spec in self.plan.services:
             await self.supervisor.start(spec)
@@ -97,6 +98,7 @@ class Stack:
             await self.bus.close()
         await self.supervisor.stop()
         (self.plan.folder / "stack.json").unlink(missing_ok=True)
+        shutil.rmtree(self.plan.folder / KEYS, ignore_errors=True)  # they are for servers that are gone
 
     async def _start_engines(self) -> None:
         if self.plan.serving_copy is not None:

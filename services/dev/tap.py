@@ -9,6 +9,7 @@ from services.dev.attach import attached
 from services.dev.lines import as_json, describe
 from services.dev.signals import until_signal
 from shared.bus import Bus
+from shared.keys import TAP
 from shared.subjects import tap_pattern
 
 
@@ -25,7 +26,7 @@ async def tap(root: Path, run_id: str, pattern: str, rollout_id: str, as_lines: 
     Raises:
         ConfigError: no such run is alive.
     """
-    async with attached(root, run_id) as (config, bus):
+    async with attached(root, run_id, TAP) as (config, bus):
         return await until_signal(_print(bus, tap_pattern(pattern, config.run.id), rollout_id, as_lines), lambda: None)
 
 

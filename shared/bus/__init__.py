@@ -85,6 +85,7 @@ class Bus(Protocol):
 
         Raises:
             BusUnavailable: no acknowledgement within the time that was set.
+            BusRefused: this user may not publish that.
             Rejected: the message is too large for the bus.
         """
         ...
@@ -120,7 +121,11 @@ class Bus(Protocol):
 
     def tap(self, pattern: str) -> AsyncIterator[Tapped]:
         """Messages as they are published, from the first step of the iteration on, without acknowledgement; a message that is
-        published twice is seen twice. `pattern` is a NATS subject pattern."""
+        published twice is seen twice. `pattern` is a NATS subject pattern.
+
+        Raises:
+            BusRefused: this user may not listen to that.
+        """
         ...
 
     def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:

@@ -12,6 +12,7 @@ import msgspec
 import nats.errors
 from nats.js.errors import APIError, NoStreamResponseError
 
+from shared.bus.nkey import Nkey
 from shared.bus.servers import NatsServer, servers_of
 from shared.bus.wire import Answer, Hello, Wire
 
@@ -41,17 +42,22 @@ class Acks:
 
     Args:
         url: `nats://host:port`, or `tls`; several of one cluster with commas between.
-        token: of the servers, if they want one.
+        nkey: of the user; None for servers that want none.
+        context: what the connection is encrypted with, if it is.
         name: of the connection.
+        inbox: what the subjects begin with that answers come to.
         on_error: told what a server complains of, and why there is no connection to it.
 
     Raises:
         ConfigError: `url` is something else.
     """
 
-    def __init__(self, url: str, token: str | None, name: str, on_error: Callable[[str], None]) -> None:
+    def __init__(
+        self, url: str, nkey: Nkey | None, context: ssl.SSLContext, name: str, inbox: str, on_error: Callable[[str], None]
+    ) -> None:
         self._servers = deque(servers_of(url))  # the one to be tried first is the first
-        self._token, self._name, self._on_error = token, name, on_error
+        self._nkey, self._context, self._name, self._on_error = nkey, context, name, on_error
+        self._inbox = inbox
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
         self._closed = False
@@ -62,6 +68,7 @@ class Acks:
         Raises:
             nats.errors.Error: there is no connection, or it broke; ConnectionClosedError after `close`.
             nats.errors.TimeoutError: no acknowledgement came in time.
+            Refused: the user may not publish that.
             NoStreamResponseError: no stream takes the subject, or JetStream is not up.
             APIError: the server refused, saying why.
         """
@@ -114,20 +121,26 @@ class Acks:
 
     async def _connect_to(self, server: NatsServer) -> Wire:
         loop = asyncio.get_running_loop()
-        transport, wire = await loop.create_connection(lambda: Wire(self._on_error), server.host, server.port)
+        transport, wire = await loop.create_connection(self._wire_of, server.host, server.port)
         with contextlib.ExitStack() as unless_done:
             unless_done.callback(wire.close)
             await wire.greeted
             if server.tls or wire.tls:
-                context = ssl.create_default_context()
-                secured = await loop.start_tls(transport, wire, context, server_hostname=server.host)
+                secured = await loop.start_tls(transport, wire, self._context, server_hostname=server.host)
                 assert secured is not None, "the connection is open"
                 wire.connection_made(secured)
-            token = self._token or server.token
-            wire.hello(Hello(name=self._name, auth_token=token, user=server.user, password=server.password))
+            wire.hello(self._hello(wire.nonce))
             await wire.ready
             unless_done.pop_all()
         return wire
+
+    def _wire_of(self) -> Wire:
+        return Wire(self._inbox, self._on_error)
+
+    def _hello(self, nonce: str) -> Hello:
+        if self._nkey is None or not nonce:
+            return Hello(name=self._name)
+        return Hello(name=self._name, nkey=self._nkey.public, sig=self._nkey.sign(nonce))
 
 
 def _give_up(answer: asyncio.Future[Answer]) -> None:

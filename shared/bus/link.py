@@ -6,21 +6,28 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TypeVar
 
 import nats.errors
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.js import api
 from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError, NotFoundError
 
 from shared.bus.acks import Acks
 from shared.bus.client import SteadyClient
-from shared.bus.servers import urls_of
+from shared.bus.nkey import nkey_of
+from shared.bus.refusals import Refused, refusal_in
+from shared.bus.rights import inbox_of, makes_streams, uses_streams
+from shared.bus.servers import servers_of, urls_of
 from shared.bus.streams import DUPLICATE_WINDOW_S, MAX_AGE_S, STREAMS, Stream, merged
 from shared.config import BusConfig
-from shared.errors import BusUnavailable
+from shared.errors import BusRefused, BusUnavailable
+from shared.keys import SEED, secret_of
+from shared.tls import check_scheme, context_of
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +45,26 @@ _FINAL = (BadRequestError, NotFoundError)
 
 
 class Link:
-    """The connection of one `NatsBus`; what it publishes goes over another one, `acks`."""
+    """The connection of one `NatsBus`; what it publishes goes over another one, `acks`.
 
-    def __init__(self, config: BusConfig, name: str, token: str | None) -> None:
-        self.client = SteadyClient()
+    Args:
+        config: where the server is, and the folder of the keys.
+        name: of the connection.
+        user: whose key is shown.
+
+    Raises:
+        ConfigError: a setting is wrong, or the key cannot be read.
+    """
+
+    def __init__(self, config: BusConfig, name: str, user: str) -> None:
+        check_scheme(config.tls, config.url, "tls", "bus")
+        self._nkey = nkey_of(secret_of(config.keys, user, SEED), f"{user}.{SEED}") if config.keys else None
+        self._context = context_of(config.tls, "bus.tls")
+        self.client = SteadyClient(demands_tls=any(server.tls for server in servers_of(config.url)))
         self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
-        self.acks = Acks(config.url, token, f"{name} publishes", self._trouble)
-        self._config, self._name, self._token = config, name, token
+        inbox = inbox_of(user)
+        self.acks = Acks(config.url, self._nkey, self._context, f"{name} publishes", inbox, self._trouble)
+        self._config, self._name, self._user = config, name, user
         self._troubles: deque[str] = deque(maxlen=3)
 
     @property
@@ -53,24 +73,36 @@ class Link:
         return min(self._config.max_payload, self.client.max_payload)
 
     async def open(self) -> None:
-        """Connects and makes the streams. Raises BusUnavailable."""
+        """Connects, and makes the streams or waits until they are there. Raises BusUnavailable."""
+        connecting = asyncio.ensure_future(
+            self.client.connect(
+                urls_of(self._config.url),
+                nkeys_seed_str=self._nkey.seed if self._nkey else None,
+                tls=self._context,
+                inbox_prefix=inbox_of(self._user),
+                name=self._name,
+                error_cb=self._on_error,
+                reconnected_cb=self._on_reconnect,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type] # seconds, fractions work
+                ping_interval=20,
+                pending_size=4 * self._config.max_payload,
+            )
+        )
         try:
-            async with asyncio.timeout(self._config.timeout_s):
-                await self.client.connect(
-                    urls_of(self._config.url),
-                    token=self._token,
-                    name=self._name,
-                    error_cb=self._on_error,
-                    reconnected_cb=self._on_reconnect,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type] # seconds, fractions work
-                    ping_interval=20,
-                    pending_size=4 * self._config.max_payload,
-                )
-        except TimeoutError:
-            raise self._unavailable("connect") from None
-        for stream in STREAMS:
-            await self.retried(f"make the stream {stream.name}", partial(self._ensure, stream))
+            await asyncio.wait({connecting}, timeout=self._config.timeout_s)
+            if not connecting.done():
+                raise self._unavailable("connect")
+            await connecting
+        finally:
+            while not connecting.done():  # Python 3.11's `wait_for`, which it is made of, loses a cancellation now and then
+                connecting.cancel()
+                await asyncio.wait({connecting}, timeout=RECONNECT_S)
+        for stream in STREAMS if uses_streams(self._user) else ():
+            if makes_streams(self._user):
+                await self.retried(f"make the stream {stream.name}", partial(self._ensure, stream))
+            else:
+                await self.retried(f"have the stream {stream.name} made", partial(self._look, stream))
 
     async def close(self) -> None:
         """Says what is left to be said, and hangs up."""
@@ -84,6 +116,7 @@ class Link:
         """Makes a request again until it is answered; none is made when `timeout_s` is over.
 
         Raises:
+            BusRefused: the user may not do that.
             BusUnavailable: it was not answered, or the connection is closed.
             BadRequestError, NotFoundError: the server's last word.
         """
@@ -94,6 +127,8 @@ class Link:
                 return await attempt()
             except nats.errors.ConnectionClosedError:
                 raise self._unavailable(what) from None
+            except Refused as e:
+                raise self._refused(what, e) from None
             except nats.errors.Error as e:
                 if isinstance(e, _FINAL):
                     raise
@@ -102,6 +137,25 @@ class Link:
                 raise self._unavailable(what)
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def subscribe(
+        self, subject: str, queue: str = "", cb: Callable[[Msg], Awaitable[None]] | None = None
+    ) -> Subscription:
+        """A subscription that the server has taken.
+
+        Raises:
+            BusRefused: the user may not listen to that.
+            BusUnavailable: the server does not answer.
+        """
+        subscription = await self.client.subscribe(subject, queue=queue, cb=cb)
+        await self.retried(f"subscribe to {subject}", partial(self.client.allowed, subject, REQUEST_S))
+        return subscription
+
+    async def _look(self, stream: Stream) -> None:
+        try:
+            await self.js.stream_info(stream.name)
+        except NotFoundError:
+            raise nats.errors.Error("it is not there yet; a collector makes it when it starts, or `openforge run`") from None
 
     async def _ensure(self, stream: Stream) -> None:
         config = api.StreamConfig(
@@ -126,12 +180,19 @@ class Link:
         troubles = "; ".join(self._troubles) or "no error was reported"
         return BusUnavailable(
             f"NATS at {self._config.url} did not {what} in {self._config.timeout_s:g} s ({troubles}); "
-            "is it up, with JetStream, and the token right?"
+            f"is it up, with JetStream, and does it know the key of the user {self._user}?"
+        )
+
+    def _refused(self, what: str, refusal: Refused) -> BusRefused:
+        return BusRefused(
+            f"NATS at {self._config.url} refuses the user {self._user} to {what}: {refusal}; it was given the key of somebody "
+            "else, or the server has an older list of users (`openforge keys make` writes a new one)"
         )
 
     async def _on_error(self, error: Exception) -> None:
-        """Keeps the latest troubles to tell: a refused publish, for one, looks like a timeout and is only explained here."""
-        self._trouble(str(error) or type(error).__name__)
+        """Keeps the latest troubles to tell."""
+        refusal = refusal_in(str(error))
+        self._trouble(f"refused to the user {self._user}: {refusal}" if refusal else str(error) or type(error).__name__)
 
     def _trouble(self, trouble: str) -> None:
         if trouble not in self._troubles:

@@ -19,6 +19,7 @@ from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, r
 from shared.bus.letters import headers_of, letter_of
 from shared.bus.link import REQUEST_S, Link
 from shared.bus.pulls import Pull
+from shared.bus.rights import durable_name
 from shared.bus.strays import Strays
 from shared.bus.streams import DEAD_LETTERS, MAX_AGE_S, STREAMS, Stream, filters_of, stream_of
 from shared.bus.trim import backlog, first_to_keep
@@ -41,21 +42,21 @@ def _nobody(message: Message) -> None:
     """Nobody counts."""
 
 
-async def connect_nats(
-    config: BusConfig, run_id: str, token: str | None = None, published: Callable[[Message], None] = _nobody
-) -> NatsBus:
+async def connect_nats(config: BusConfig, run_id: str, user: str, published: Callable[[Message], None] = _nobody) -> NatsBus:
     """A connection whose streams stand.
 
     Args:
-        config: where, and with which limits.
+        config: where, with which limits, and the folder with the user's key.
         run_id: whose dead letters `dead_letters` lists; `*` lists all.
-        token: of the server, if it wants one.
+        user: one of `shared.keys.USERS`; `shared.bus.rights` says what it may do.
         published: told of every message that the bus took and did not have.
 
     Raises:
-        BusUnavailable: no server answered in `config.timeout_s`, it refused the token, or it runs without JetStream.
+        BusUnavailable: no server answered in `config.timeout_s`, it does not know the key, or it runs without JetStream.
+        BusRefused: the key is another user's.
+        ConfigError: the key cannot be read.
     """
-    link = Link(config, f"openforge {run_id}", token)
+    link = Link(config, f"openforge {user} {run_id}", user)
     try:
         await link.open()
     except BaseException:
@@ -121,7 +122,7 @@ class NatsBus:
         return left
 
     async def tap(self, pattern: str) -> AsyncIterator[Tapped]:
-        subscription = await self._link.client.subscribe(pattern)
+        subscription = await self._link.subscribe(pattern)
         try:
             async for message in subscription.messages:
                 yield tapped(message.subject, message.data)
@@ -256,4 +257,4 @@ class NatsBus:
 
 
 def _durable_name(durable: str, run_id: str) -> str:
-    return check_id(durable if run_id == "*" else f"{durable}-{run_id}", "durable name")
+    return check_id(durable_name(durable, run_id), "durable name")

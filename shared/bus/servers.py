@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from shared.errors import ConfigError
 
@@ -12,23 +12,17 @@ _SCHEMES = ("nats", "tls")
 
 
 class NatsServer(NamedTuple):
-    """Where a server is, and what opens it if its URL says so.
+    """Where a server is.
 
     Attributes:
         host: name or address.
         port: TCP port.
         tls: its URL demands TLS; a server may demand it, too.
-        token: None where the URL has none, as the next two.
-        user: of a server with accounts.
-        password: of the user.
     """
 
     host: str
     port: int
     tls: bool = False
-    token: str | None = None
-    user: str | None = None
-    password: str | None = None
 
     @property
     def name(self) -> str:
@@ -62,7 +56,6 @@ def _server(url: str) -> NatsServer:
         raise ConfigError(
             f"bus.url: {parts.scheme}://{parts.netloc.rpartition('@')[2]} is not nats://host:port or tls://host:port"
         )
-    user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
-    if password is None:  # a name alone is a token
-        return NatsServer(host, port, parts.scheme == "tls", token=user)
-    return NatsServer(host, port, parts.scheme == "tls", user=user, password=password)
+    if "@" in parts.netloc:
+        raise ConfigError(f"bus.url: {host} has a name or a password before it; set bus.keys to a folder with nkeys instead")
+    return NatsServer(host, port, parts.scheme == "tls")

@@ -45,8 +45,7 @@ class Strays:
 
     async def open(self) -> None:
         """Begins; returns when the server knows of it."""
-        await self._link.client.subscribe(f"{ROOT}.>", queue=STRAYS, cb=self._keep)
-        await self._link.retried("subscribe", self._link.client.flush)
+        await self._link.subscribe(f"{ROOT}.>", STRAYS, self._keep)
 
     async def _keep(self, message: Msg) -> None:
         try:

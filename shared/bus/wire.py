@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
 import nats.errors
+
+from shared.bus.refusals import refusal_in
 
 _LINE = b"\r\n"
 _NO_LINES = str.maketrans("\r\n", "  ")
@@ -22,14 +24,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         name: of the connection, for whoever looks at the server.
-        auth_token: of the server, if it wants one.
-        user, password: the same for a server with accounts.
+        nkey: public key of the user, if the server wants to know one.
+        sig: its signature of what the server asked to be signed.
     """
 
     name: str
-    auth_token: str | None = None
-    user: str | None = None
-    password: str | None = msgspec.field(default=None, name="pass")
+    nkey: str | None = None
+    sig: str | None = None
 
 
 _HABITS = {"lang": "python", "version": "1", "protocol": 1, "verbose": False, "headers": True, "no_responders": True}
@@ -46,26 +47,29 @@ class Wire(asyncio.Protocol):
     """One connection.
 
     Args:
+        inbox: what the subjects begin with that answers come to.
         on_error: told what the server complains of.
 
     Attributes:
         lost: it broke, or was closed.
         tls: whether the server wants it; known once it has `greeted`.
+        nonce: what the server wants to see signed; known then, too, and empty if it wants no key.
         greeted: done when the server has said what it is.
         ready: done when the server has taken what it was told; an error where it has not.
     """
 
-    def __init__(self, on_error: Callable[[str], None]) -> None:
+    def __init__(self, inbox: str, on_error: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         self.lost = self.tls = False
+        self.nonce = ""
         self.greeted: asyncio.Future[None] = loop.create_future()
         self.ready: asyncio.Future[None] = loop.create_future()
         self._on_error = on_error
         self._transport = cast(asyncio.Transport, None)  # until the connection is made
         self._buffer = bytearray()
-        self._inbox = f"_INBOX.{secrets.token_hex(12)}."
+        self._inbox = f"{inbox}.{secrets.token_hex(12)}."
         self._count = 0
-        self._waiting: dict[bytes, asyncio.Future[Answer]] = {}
+        self._waiting: dict[bytes, _Waiting] = {}
 
     def hello(self, hello: Hello) -> None:
         """Introduces the client; the server's word on it is `ready`."""
@@ -86,7 +90,7 @@ class Wire(asyncio.Protocol):
         head = f"NATS/1.0\r\n{lines}\r\n".encode()
         command = f"HPUB {subject} {inbox} {len(head)} {len(head) + len(data)}\r\n".encode()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[inbox.encode()] = answer
+        self._waiting[inbox.encode()] = _Waiting(answer, subject)
         self._transport.write(b"".join((command, head, data, _LINE)))
         return answer
 
@@ -128,10 +132,10 @@ class Wire(asyncio.Protocol):
         if len(self._buffer) < end + len(_LINE):
             return None
         body = start + (int(fields[-2]) if kind == b"HMSG" else 0)
-        answer = self._waiting.pop(subject, None)
-        if answer is not None and not answer.done():
+        waiting = self._waiting.pop(subject, None)
+        if waiting is not None and not waiting.answer.done():
             status = bytes(self._buffer[start:body]).partition(_LINE)[0]
-            answer.set_result(Answer(status, bytes(self._buffer[body:end])))
+            waiting.answer.set_result(Answer(status, bytes(self._buffer[body:end])))
         return end + len(_LINE)
 
     def _control(self, line: bytes) -> None:
@@ -147,23 +151,37 @@ class Wire(asyncio.Protocol):
                 self._complain(rest.decode(errors="replace").strip(" '"))
 
     def _greet(self, info: _Info) -> None:
-        self.tls = info.tls_required
+        self.tls, self.nonce = info.tls_required, info.nonce
         if not self.greeted.done():
             self.greeted.set_result(None)
 
     def _complain(self, message: str) -> None:
-        """The server hangs up after all complaints but those of permissions."""
-        self._on_error(message)
+        """The server hangs up after all complaints but those of permissions; these no answer will follow."""
+        refusal = refusal_in(message)
+        if not refusal:
+            self._on_error(message)
         if not self.ready.done():
-            self.ready.set_exception(nats.errors.Error(f"nats: {message}"))
+            self.ready.set_exception(refusal or nats.errors.Error(f"nats: {message}"))
+        elif refusal:
+            refused = [inbox for inbox, waiting in self._waiting.items() if waiting.subject == refusal.subject]
+            _fail((self._waiting.pop(inbox).answer for inbox in refused), refusal)
 
     def _fail(self, error: Exception) -> None:
-        expected: list[asyncio.Future[Any]] = [self.greeted, self.ready, *self._waiting.values()]
-        for answer in expected:
-            if not answer.done():
-                answer.set_exception(error)
-                answer.exception()  # nobody need wait for it
+        _fail((self.greeted, self.ready, *(waiting.answer for waiting in self._waiting.values())), error)
+
+
+class _Waiting(NamedTuple):
+    answer: asyncio.Future[Answer]
+    subject: str
 
 
 class _Info(msgspec.Struct):
     tls_required: bool = False
+    nonce: str = ""
+
+
+def _fail(expected: Iterable[asyncio.Future[Any]], error: Exception) -> None:
+    for answer in expected:
+        if not answer.done():
+            answer.set_exception(error)
+            answer.exception()  # nobody need wait for it

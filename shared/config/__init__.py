@@ -13,6 +13,7 @@ from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig,
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.sharing import CapacityConfig
+from shared.config.tls import TlsConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.warm_start import WarmStartConfig
 from shared.config.watching import MetricsConfig
@@ -22,6 +23,6 @@ __all__ = [
     "DockerConfig", "EngineConfig", "KubernetesConfig", "MetricsConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig",
     "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig",
     "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig",
-    "TrainerConfig", "WarmStartConfig",
+    "TlsConfig", "TrainerConfig", "WarmStartConfig",
     "load_config", "resolve",
 ]  # fmt: skip

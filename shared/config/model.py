@@ -1,7 +1,7 @@
 """Every setting, a section a service. Unknown keys are refused; the field docs are what `openforge check` prints.
 
 Relative paths are relative to the folder of the file that names them. Secrets never stand here: only the name of the
-environment variable that holds them.
+environment variable that holds them, or of the folder with the key files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Config(Section, frozen=True, kw_only=True):
 
 
 PATHS: tuple[tuple[str, ...], ...] = (
-    ("run", "root"), ("engine", "model"), ("orchestrator", "work_root"), ("orchestrator", "harness_dir"),
+    ("run", "root"), ("bus", "keys"), ("bus", "tls", "ca"), ("bus", "tls", "cert"), ("bus", "tls", "key"),
+    ("store", "keys"), ("store", "tls", "ca"), ("store", "tls", "cert"), ("store", "tls", "key"), ("engine", "model"),
+    ("orchestrator", "work_root"), ("orchestrator", "harness_dir"), ("orchestrator", "capacity", "keys"),
     ("orchestrator", "kubernetes", "kubeconfig"), ("proxy", "socket"),
     ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
 )  # fmt: skip

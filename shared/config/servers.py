@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.config.base import Count, Positive, Section
+from shared.config.tls import TlsConfig
 
 
 class RunConfig(Section, frozen=True, kw_only=True):
@@ -28,7 +29,9 @@ class BusConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         url: of a running server, or of several of a cluster with commas between; empty starts the embedded one.
-        token_env: environment variable with the server's token.
+        keys: folder with the key of each service, which `openforge keys make` writes; empty for a server that wants none.
+            The embedded server gets keys of its own.
+        tls: how a server that is reached by `tls://` is known.
         timeout_s: how long a publish may wait for its acknowledgement, retries included.
         max_deliver: deliveries before a message becomes a dead letter.
         max_payload: bytes; larger bodies are refused (the embedded server is started with it).
@@ -38,7 +41,8 @@ class BusConfig(Section, frozen=True, kw_only=True):
     """
 
     url: str = ""
-    token_env: str = "OPENFORGE_BUS_TOKEN"
+    keys: str = ""
+    tls: TlsConfig = TlsConfig()
     timeout_s: Positive = 5.0
     max_deliver: Count = 6
     max_payload: Count = 8 * 1024 * 1024
@@ -52,13 +56,15 @@ class StoreConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         url: of a running server; empty starts the embedded one.
-        password_env: environment variable with its password.
+        keys: folder with the password of each service, as `bus.keys`.
+        tls: how a server that is reached by `rediss://` is known.
         ttl_s: seconds after which the state of a closed rollout or group expires.
         timeout_s: how long one operation may take, reconnects included.
     """
 
     url: str = ""
-    password_env: str = "OPENFORGE_STORE_PASSWORD"
+    keys: str = ""
+    tls: TlsConfig = TlsConfig()
     ttl_s: Positive = 3600.0
     timeout_s: Positive = 5.0
 

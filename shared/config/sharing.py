@@ -19,14 +19,14 @@ class CapacityConfig(Section, frozen=True, kw_only=True):
         pool: its name, the same in all these runs; empty: this run shares nothing.
         size: sandboxes at once, of all its runs together; where they differ, the smallest counts.
         url: of the Redis where its runs meet; empty takes `store.url`.
-        password_env: environment variable with the password of that server.
+        keys: folder with the password of `orchestrator` at that server, as `store.keys`.
         lease_s: a run that is not heard of for so long has left, and its places are the others'.
     """
 
     pool: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
     size: Whole = 0
     url: str = ""
-    password_env: str = "OPENFORGE_CAPACITY_PASSWORD"
+    keys: str = ""
     lease_s: Annotated[float, Meta(ge=5)] = 30.0
 
     def __post_init__(self) -> None:

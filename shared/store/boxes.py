@@ -1,13 +1,19 @@
 """What runners in containers fetch: a spec for each sandbox, and packages, which many share; and what they leave in turn.
 
-It opens to a ticket alone.
+It opens to a ticket alone. A spec holds the secret of its rollout: it is kept encrypted, with a key that comes from the ticket,
+of which the store has a hash.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
+
+from shared.errors import StoreUnavailable
 from shared.store.connect import Client, Keys, raw, store_errors, text
 from shared.store.intents import LIFE_S, secret_hash
 
@@ -50,7 +56,8 @@ class Boxes:
             kept = [await self._redis.expire(self._key("package", sha256), self._ttl) for sha256 in wanted]
             if missing := [sha256 for sha256, there in zip(wanted, kept, strict=True) if not there]:
                 return missing
-            box: dict[Any, Any] = {"spec": spec} | {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
+            box: dict[Any, Any] = {"spec": bytes(_lock_of(ticket).encrypt(spec))}
+            box |= {_PACKAGE + name: sha256 for name, sha256 in packages.items()}
             box |= {_LEAVES + name: "" for name in leaves}
             await self._redis.hset(key, mapping=box)
             await self._redis.expire(key, self._ttl)
@@ -59,7 +66,11 @@ class Boxes:
     async def spec(self, ticket: str) -> bytes | None:
         """The spec of a box; None if the ticket opens none."""
         with store_errors("fetch a spec"):
-            return raw(await self._redis.hget(self._key("box", secret_hash(ticket)), "spec"))
+            kept = raw(await self._redis.hget(self._key("box", secret_hash(ticket)), "spec"))
+        try:
+            return None if kept is None else _lock_of(ticket).decrypt(kept)
+        except CryptoError:
+            raise StoreUnavailable("the store failed to fetch a spec: what it holds is not what was put there") from None
 
     async def package(self, ticket: str, name: str) -> bytes | None:
         """A package of a box; None if the ticket opens no box that has it."""
@@ -83,3 +94,7 @@ class Boxes:
         """What a runner left under a name; None if it did not yet, or too long ago."""
         with store_errors("fetch what a runner left"):
             return raw(await self._redis.hget(self._key("left", secret_hash(ticket)), name))
+
+
+def _lock_of(ticket: str) -> SecretBox:
+    return SecretBox(hashlib.sha256(f"spec/{ticket}".encode()).digest())

@@ -7,10 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import redis.asyncio as redis
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
-from shared.errors import StoreUnavailable
-from shared.store.line import Line
+from shared.config import TlsConfig
+from shared.errors import StoreRefused, StoreUnavailable
+from shared.keys import PASSWORD, secret_of
+from shared.store.line import Line, Login
+from shared.tls import check_scheme, context_of
+
+__all__ = ["Client", "Keys", "Login", "connect", "fields", "login_of", "raw", "store_errors", "text"]
 
 Client = redis.Redis
 
@@ -31,27 +36,48 @@ class _Client(redis.Redis):
         await super().aclose(close_connection_pool)
 
 
-def connect(url: str, password: str | None = None, timeout_s: float = 5.0) -> Client:
+def connect(url: str, login: Login | None = None, timeout_s: float = 5.0, tls: TlsConfig | None = None) -> Client:
     """A client that retries while the server restarts (a restarted one answers before it has loaded its data).
 
     Args:
-        url: `redis://host:port/db`.
-        password: of the server, if it has one.
+        url: `redis://host:port/db`, or `rediss` for TLS.
+        login: user and password, if the server wants them.
         timeout_s: how long one operation may take in all.
+        tls: how the server is known, where it is reached by TLS.
+
+    Raises:
+        ConfigError: a file of the certificates cannot be read, or they are set without TLS.
     """
+    tls = tls or TlsConfig()
+    check_scheme(tls, url, "rediss", "store")
+    context = context_of(tls, "store.tls") if url.startswith("rediss://") else None
     client = _Client.from_url(url, protocol=2)
     assert isinstance(client, _Client)
-    client.line = Line(url, password, timeout_s)
+    client.line = Line(url, login, timeout_s, context)
     return client
+
+
+def login_of(folder: str, user: str) -> Login | None:
+    """How a user gets in, by its file in a folder of keys; None where no folder is set.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return Login(user, secret_of(folder, user, PASSWORD)) if folder else None
 
 
 @contextmanager
 def store_errors(what: str) -> Iterator[None]:
-    """Turns the client's errors into `StoreUnavailable`, naming what was being done."""
+    """Turns the client's errors into `StoreUnavailable`, or `StoreRefused`, naming what was being done."""
     try:
         yield
     except TimeoutError as e:
         raise StoreUnavailable(f"the store failed to {what}: no answer in time; is the server up?") from e
+    except NoPermissionError as e:
+        raise StoreRefused(
+            f"the store refused to {what}: {e}; it was given the password of somebody else, or has an older list of users "
+            "(`openforge keys make` writes a new one)"
+        ) from e
     except RedisError as e:
         raise StoreUnavailable(f"the store failed to {what}: {e}") from e
 

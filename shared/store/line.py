@@ -9,11 +9,19 @@ import asyncio
 import contextlib
 import ssl
 from collections import deque
-from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 import hiredis
-from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    NoPermissionError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
 
 _PAUSE_S = 0.05
 _KINDS = {
@@ -21,23 +29,32 @@ _KINDS = {
     "LOADING": BusyLoadingError,
     "WRONGPASS": AuthenticationError,
     "NOAUTH": AuthenticationError,
+    "NOPERM": NoPermissionError,
 }
+_IN_SCRIPT = "ACL failure in script"
 _NOTHING = object()
+
+
+class Login(NamedTuple):
+    """Who one is, and what proves it. Without a user it is the server's own, `default`."""
+
+    user: str
+    password: str
 
 
 class Line:
     """A connection that is made anew when it breaks.
 
     Args:
-        url: `redis://host:port/db`, or `rediss` for TLS.
-        password: of the server, if it has one.
+        url: `redis://host:port/db`.
+        login: if the server wants one.
         timeout_s: how long one command may take in all.
+        context: what the connection is encrypted with, if it is.
     """
 
-    def __init__(self, url: str, password: str | None, timeout_s: float) -> None:
+    def __init__(self, url: str, login: Login | None, timeout_s: float, context: ssl.SSLContext | None = None) -> None:
         self._parts = urlsplit(url)
-        self._password = password or unquote(self._parts.password or "")
-        self._timeout_s = timeout_s
+        self._login, self._timeout_s, self._context = login, timeout_s, context
         self._connecting = asyncio.Lock()
         self._wire: _Wire | None = None
 
@@ -56,6 +73,8 @@ class Line:
                         return await (await self._connected()).send(packed)
                     except AuthenticationError:
                         raise
+                    except NoPermissionError as e:
+                        raise NoPermissionError(f"user {self._login.user if self._login else 'default'}: {e}") from None
                     except ConnectionError:  # that the server is loading counts as such, too
                         await asyncio.sleep(_PAUSE_S)
         except TimeoutError:
@@ -77,16 +96,14 @@ class Line:
 
     async def _connect(self) -> _Wire:
         host, port = self._parts.hostname or "localhost", self._parts.port or 6379
-        tls = ssl.create_default_context() if self._parts.scheme == "rediss" else None
         try:
-            _, wire = await asyncio.get_running_loop().create_connection(_Wire, host, port, ssl=tls)
+            _, wire = await asyncio.get_running_loop().create_connection(_Wire, host, port, ssl=self._context)
         except OSError as e:
             raise ConnectionError(str(e)) from None
         with contextlib.ExitStack() as unless_done:
             unless_done.callback(wire.close)
-            if self._password:
-                user = [unquote(self._parts.username)] if self._parts.username else []
-                await wire.send(_pack(("AUTH", *user, self._password)))
+            if self._login:
+                await wire.send(_pack(("AUTH", *filter(None, self._login))))
             if database := self._parts.path.strip("/"):
                 await wire.send(_pack(("SELECT", database)))
             unless_done.pop_all()
@@ -148,4 +165,6 @@ def _pack(command: tuple[Any, ...]) -> bytes:
 
 
 def _error(message: str) -> RedisError:
+    if _IN_SCRIPT in message:
+        return NoPermissionError(message)
     return _KINDS.get(message.partition(" ")[0], ResponseError)(message)

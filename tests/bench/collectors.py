@@ -23,6 +23,7 @@ from shared.bus.streams import CALLS
 from shared.config import BusConfig, CollectorConfig, Config, RunConfig, StoreConfig
 from shared.events import CallRecorded, Message, TrajectoryAssembled
 from shared.ids import new_run_id
+from shared.keys import OPERATOR
 from shared.store.connect import Client, connect
 from shared.subjects import pattern_of
 from tests.bench.processes import Child, cpu_s
@@ -56,11 +57,11 @@ class Collectors:
         for server in (broker, store):
             stack.callback(server.kill)
             await server.start()
-        bus = await connect_nats(BusConfig(url=broker.address.url), "*", broker.address.secret)
+        bus = await connect_nats(BusConfig(url=broker.address.url, keys=broker.address.keys), "*", OPERATOR)
         stack.push_async_callback(bus.close)
-        watcher = await nats_client.connect(broker.address.url, token=broker.address.secret)
+        watcher = await nats_client.connect(broker.address.url, nkeys_seed=broker.address.seed)
         stack.push_async_callback(watcher.close)
-        client = connect(store.address.url, store.address.secret)
+        client = connect(store.address.url, store.address.login)
         stack.push_async_callback(client.aclose)
         return cls(folder, broker, store, bus, watcher.jetstream(), client)
 
@@ -68,8 +69,8 @@ class Collectors:
         """A run whose collector is not started yet, and with or without an archive."""
         config = Config(
             run=RunConfig(id=new_run_id(), root=str(self.folder)),
-            bus=BusConfig(url=self.broker.address.url),
-            store=StoreConfig(url=self.store.address.url),
+            bus=BusConfig(url=self.broker.address.url, keys=self.broker.address.keys),
+            store=StoreConfig(url=self.store.address.url, keys=self.store.address.keys),
             collector=CollectorConfig(max_row_tokens=_LONGEST_ROW, archive=archive),
         )
         return Run(self, config)
@@ -140,12 +141,8 @@ class Run:
         folder.mkdir()
         file = folder / "config.json"
         file.write_bytes(msgspec.json.encode(self._config))
-        env = {
-            self._config.bus.token_env: self._world.broker.address.secret,
-            self._config.store.password_env: self._world.store.address.secret,
-        }
         command = [sys.executable, "-m", "services.cli", "serve", "collector", "--config", str(file)]
-        with Child(command, folder / "collector.log", env) as collector:
+        with Child(command, folder / "collector.log", {}) as collector:
             await until(ready_file(self._config, "collector").exists, _PATIENCE_S)
             yield collector.pid
 

@@ -120,18 +120,14 @@ class World:
         port, control, key, run = free_port(), free_port(), secrets.token_hex(8), f"bench-{mode}"
         config = {
             "run": {"id": run, "root": str(self._folder)},
-            "bus": {"url": self._nats.address.url, "max_bytes": 8 * 1024**3},
-            "store": {"url": self._valkey.address.url},
+            "bus": {"url": self._nats.address.url, "keys": self._nats.address.keys, "max_bytes": 8 * 1024**3},
+            "store": {"url": self._valkey.address.url, "keys": self._valkey.address.keys},
             "engine": {"url": self._engine, "max_model_len": 131_072},
             "proxy": {"port": port, "control_port": control, "mode": mode},
         }
         file = self._folder / f"{run}.json"
         file.write_text(json.dumps(config))
-        env = {
-            "OPENFORGE_BUS_TOKEN": self._nats.address.secret,
-            "OPENFORGE_STORE_PASSWORD": self._valkey.address.secret,
-            "OPENFORGE_CONTROL_KEY": key,
-        }
+        env = {"OPENFORGE_CONTROL_KEY": key}
         child = self._child(run, [sys.executable, "-m", "services.cli", "serve", "proxy", "--config", str(file)], env)
         await child.answering(f"{_HOST}:{control}/readyz")
         return Gateway("openforge", port, child.pid, (self._nats.pid, self._valkey.pid), control, key)

@@ -18,10 +18,11 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from services.app import open_store
+from services.app import open_bus, open_store
 from services.dev.stack import Stack
 from services.dev.view import View
 from shared.errors import ForgeError
+from shared.keys import OPERATOR
 from shared.store.blobs import Blobs
 from tests.chaos.evidence import Evidence, closed_groups, collect
 from tests.chaos.kills import WIPE, Killer, draw
@@ -64,7 +65,7 @@ class Run:
             await killer.run(draw(self._arguments.seed, TARGETS, self._arguments.kills, wipe=self._arguments.wipe))
             await self._until_closed(stack)
             wall_s = time.monotonic() - began
-            evidence = await self._evidence(stack)
+            evidence = await self._evidence()
         for trouble in (*(f"not found: {call}" for call in not_found(evidence)), *(f"given up: {m}" for m in evidence.dead)):
             self._view.note(trouble)
         wipes = sum(kill.target == WIPE for kill in killer.done)
@@ -74,7 +75,7 @@ class Run:
         return self._calls.count() / calls_of(self._arguments.rollouts)
 
     async def _wipe(self) -> None:
-        store = open_store(self._plan.config)
+        store = open_store(self._plan.config, OPERATOR)
         await store.flushall()
         await store.aclose()
 
@@ -90,12 +91,13 @@ class Run:
                 return
             await asyncio.sleep(_POLL_S)
 
-    async def _evidence(self, stack: Stack) -> Evidence:
+    async def _evidence(self) -> Evidence:
         config = self._plan.config
-        store = open_store(config)
+        store = open_store(config, OPERATOR)
         blobs = Blobs(store, config.run.id)
-        evidence = await collect(self._commands, engine_log(self._folder), self._plan.folder, stack.bus, blobs)
-        await store.aclose()
+        bus = await open_bus(config, OPERATOR)
+        evidence = await collect(self._commands, engine_log(self._folder), self._plan.folder, bus, blobs)
+        await asyncio.gather(store.aclose(), bus.close())
         return evidence
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,15 +11,18 @@ import docker
 import pytest
 import yaml
 from testcontainers.community.nats import NatsContainer
-from testcontainers.community.redis import RedisContainer
 from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from services.dev.keys import make_keys
 from shared.bus.memory import Broker, MemoryBus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
+from shared.keys import OPERATOR
 from tests.contract.backend_kits import backend_kit, docker_kit, kubernetes_kit, local_kit, node_with_images, twin_kit
 from tests.contract.bus_kit import ACK_WAIT_S, MAX_DELIVER, AnyBus, NewBus
-from tests.contract.store_kit import address, assembly, client, sessions
+from tests.contract.store_kit import address, assembly, client, door, sessions
 from tests.embedded import MAX_PAYLOAD, Address, Server, nats, valkey
 from tests.kube.fixtures import admin, cluster, fake_nodes, make_backend, namespace, real_node
 
@@ -32,6 +34,7 @@ __all__ = [
     "client",
     "cluster",
     "docker_kit",
+    "door",
     "fake_nodes",
     "kubernetes_kit",
     "local_kit",
@@ -77,21 +80,25 @@ def docker_engine() -> None:
 
 
 @pytest.fixture(scope="session")
-def nats_container(docker_engine: None) -> Iterator[Address]:
+def nats_container(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """NATS in a container, as docker-compose.yml has it."""
-    token, service = secrets.token_hex(8), COMPOSE["nats"]
-    container = NatsContainer(service["image"]).with_command(service["command"]).with_env("OPENFORGE_BUS_TOKEN", token)
+    service, keys = COMPOSE["nats"], tmp_path_factory.mktemp("nats") / "keys"
+    make_keys(keys)
+    container = NatsContainer(service["image"]).with_command(service["command"])
+    container.with_volume_mapping(str(keys / "server"), "/etc/nats/users")
     with container.with_volume_mapping(str(REPO / "k8s/base/nats.conf"), "/etc/nats/nats.conf"):
-        yield Address(container.nats_uri(), token)
+        yield Address(container.nats_uri(), str(keys))
 
 
 @pytest.fixture(scope="session")
-def redis_container(docker_engine: None) -> Iterator[Address]:
+def redis_container(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """Redis in a container, as docker-compose.yml has it."""
-    password, service = secrets.token_hex(8), COMPOSE["redis"]
-    command = [password if word.startswith("${OPENFORGE_STORE_PASSWORD") else word for word in service["command"]]
-    with RedisContainer(service["image"], password=password).with_command(command) as container:
-        yield Address(f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0", password)
+    service, keys = COMPOSE["redis"], tmp_path_factory.mktemp("redis") / "keys"
+    make_keys(keys)
+    container = DockerContainer(service["image"]).with_command(service["command"]).with_exposed_ports(6379)
+    container.with_volume_mapping(str(keys / "server"), "/etc/redis/users")
+    with container.waiting_for(LogMessageWaitStrategy("Ready to accept connections")):
+        yield Address(f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0", str(keys))
 
 
 @pytest.fixture
@@ -118,10 +125,11 @@ async def new_bus(bus_address: Address | None, run_id: str) -> AsyncIterator[New
             opened.append(MemoryBus(broker, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD))
         else:
             config = BusConfig(
-                url=bus_address.url, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD, max_bytes=64 * MAX_PAYLOAD,
+                url=bus_address.url, keys=bus_address.keys, max_deliver=MAX_DELIVER, max_payload=MAX_PAYLOAD,
+                max_bytes=64 * MAX_PAYLOAD,
                 ack_wait_s=ACK_WAIT_S,
             )  # fmt: skip
-            opened.append(await connect_nats(config, run_id, bus_address.secret))
+            opened.append(await connect_nats(config, run_id, OPERATOR))
         return opened[-1]
 
     yield connect

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import fakeredis
 import pytest
 
+from shared.keys import COLLECTOR, OPERATOR, PROXY
 from shared.store.assembly import Assembly
-from shared.store.connect import Client, connect
+from shared.store.connect import Client, connect, login_of
 from shared.store.sessions import Begun, Sessions
 from tests.embedded import Address
 
@@ -23,11 +24,38 @@ def address(request: pytest.FixtureRequest) -> Address | None:
     return request.getfixturevalue(fixture) if fixture else None
 
 
+class Door:
+    """Clients of one store, each with the rights of a user."""
+
+    def __init__(self, address: Address | None) -> None:
+        self._address, self._twin = address, fakeredis.FakeServer()
+        self._opened: list[Client] = []
+
+    def open(self, user: str) -> Client:
+        """A client of a user; the twin lets everybody do everything."""
+        if self._address is None:
+            self._opened.append(fakeredis.FakeAsyncRedis(server=self._twin))
+        else:
+            self._opened.append(connect(self._address.url, login_of(self._address.keys, user)))
+        return self._opened[-1]
+
+    async def close(self) -> None:
+        """Closes them all."""
+        for client in self._opened:
+            await client.aclose()
+
+
 @pytest.fixture
-async def client(address: Address | None) -> AsyncIterator[Client]:
-    client = fakeredis.FakeAsyncRedis() if address is None else connect(address.url, address.secret)
-    yield client
-    await client.aclose()
+async def door(address: Address | None) -> AsyncIterator[Door]:
+    made = Door(address)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def client(door: Door) -> Client:
+    """One that may do everything."""
+    return door.open(OPERATOR)
 
 
 def new_run() -> str:
@@ -50,13 +78,15 @@ async def new_assembly(client: Client, run_id: str = "", ttl_s: float = 3600.0) 
 
 
 @pytest.fixture
-async def sessions(client: Client) -> Sessions:
-    return await new_sessions(client)
+async def sessions(door: Door) -> Sessions:
+    """With the proxy's rights."""
+    return await new_sessions(door.open(PROXY))
 
 
 @pytest.fixture
-async def assembly(client: Client) -> Assembly:
-    return await new_assembly(client)
+async def assembly(door: Door) -> Assembly:
+    """With the collector's rights."""
+    return await new_assembly(door.open(COLLECTOR))
 
 
 async def begun(sessions: Sessions, secret: str = "s3cret", proxy: str = "proxy-1") -> Begun:

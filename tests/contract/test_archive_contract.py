@@ -15,6 +15,7 @@ from shared.bus.nats import NatsBus, connect_nats
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
 from shared.events import CallRecorded
+from shared.keys import OPERATOR
 from shared.store.blobs import Blobs
 from tests.contract.bus_kit import call
 from tests.embedded import MAX_PAYLOAD, Server
@@ -31,9 +32,15 @@ def big(seq: int) -> CallRecorded:
 
 async def connect(server: Server) -> NatsBus:
     config = BusConfig(
-        url=server.address.url, max_payload=MAX_PAYLOAD, max_bytes=40 * BODY, ack_wait_s=2.0, timeout_s=0.5, max_deliver=20
+        url=server.address.url,
+        keys=server.address.keys,
+        max_payload=MAX_PAYLOAD,
+        max_bytes=40 * BODY,
+        ack_wait_s=2.0,
+        timeout_s=0.5,
+        max_deliver=20,
     )
-    return await connect_nats(config, RUN, server.address.secret)
+    return await connect_nats(config, RUN, OPERATOR)
 
 
 async def publish_until_full(bus: NatsBus, seq: int) -> int:

@@ -7,15 +7,18 @@ import sys
 from collections import Counter
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from services.dev.keys import make_keys
 from shared.bus.nats import NatsBus, connect_nats
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
 from shared.events import Message, WeightsLoaded
+from shared.keys import OPERATOR
 from tests.embedded import MAX_PAYLOAD, Server
 from tests.waiting import until
 
@@ -24,7 +27,13 @@ RUN = "run-1"
 
 def config_of(server: Server) -> BusConfig:
     return BusConfig(
-        url=server.address.url, max_payload=MAX_PAYLOAD, max_bytes=64 * 1024 * 1024, ack_wait_s=0.5, max_deliver=3, timeout_s=2
+        url=server.address.url,
+        keys=server.address.keys,
+        max_payload=MAX_PAYLOAD,
+        max_bytes=64 * 1024 * 1024,
+        ack_wait_s=0.5,
+        max_deliver=3,
+        timeout_s=2,
     )
 
 
@@ -45,7 +54,7 @@ async def publish_all(bus: NatsBus, messages: list[WeightsLoaded]) -> None:
 async def test_every_message_is_handled_though_the_server_is_killed_twice(mortal_nats: Server) -> None:
     await mortal_nats.start()
     config = replace(config_of(mortal_nats), max_deliver=20)
-    publisher, consumer = [await connect_nats(config, RUN, mortal_nats.address.secret) for _ in range(2)]
+    publisher, consumer = [await connect_nats(config, RUN, OPERATOR) for _ in range(2)]
     handled: Counter[str] = Counter()
 
     async def handle(message: Message) -> None:
@@ -69,7 +78,7 @@ async def test_every_message_is_handled_though_the_server_is_killed_twice(mortal
 
 async def test_a_publish_without_a_server_ends_in_time_and_works_again_after_it(mortal_nats: Server) -> None:
     await mortal_nats.start()
-    bus = await connect_nats(config_of(mortal_nats), RUN, mortal_nats.address.secret)
+    bus = await connect_nats(config_of(mortal_nats), RUN, OPERATOR)
     mortal_nats.kill()
     started = asyncio.get_running_loop().time()
     with pytest.raises(BusUnavailable, match=r"did not publish .* in 2 s"):
@@ -85,20 +94,21 @@ async def test_a_publish_without_a_server_ends_in_time_and_works_again_after_it(
         await bus.publish(WeightsLoaded(run_id=RUN, version=2))
 
 
-async def test_connecting_without_a_server_or_with_a_wrong_token_says_so(mortal_nats: Server) -> None:
+async def test_connecting_without_a_server_or_with_a_wrong_key_says_so(mortal_nats: Server, tmp_path: Path) -> None:
     config = replace(config_of(mortal_nats), timeout_s=0.5)
     with pytest.raises(BusUnavailable, match=r"\[Errno 111\]"):
-        await connect_nats(config, RUN, mortal_nats.address.secret)
+        await connect_nats(config, RUN, OPERATOR)
     await mortal_nats.start()
-    with pytest.raises(BusUnavailable, match="Authorization Violation"):
-        await connect_nats(config, RUN, "wrong")
+    make_keys(other := tmp_path / "other")
+    with pytest.raises(BusUnavailable, match=r"Authorization Violation.*does it know the key of the user operator"):
+        await connect_nats(replace(config, keys=str(other)), RUN, OPERATOR)
 
 
 async def test_streams_take_over_changed_settings(mortal_nats: Server) -> None:
     await mortal_nats.start()
     for max_bytes in (64, 32):
         config = replace(config_of(mortal_nats), max_bytes=max_bytes * 1024 * 1024)
-        bus = await connect_nats(config, RUN, mortal_nats.address.secret)
+        bus = await connect_nats(config, RUN, OPERATOR)
         await bus.publish(WeightsLoaded(run_id=RUN, version=max_bytes))
         await bus.close()
 
@@ -113,7 +123,7 @@ async def publish_until_refused(bus: NatsBus, published: list[str]) -> None:
 async def test_a_full_stream_refuses_and_forgets_nothing(mortal_nats: Server) -> None:
     await mortal_nats.start()
     config = replace(config_of(mortal_nats), max_bytes=200_000, timeout_s=0.5)
-    bus = await connect_nats(config, RUN, mortal_nats.address.secret)
+    bus = await connect_nats(config, RUN, OPERATOR)
     published: list[str] = []
     with pytest.raises(BusUnavailable, match="maximum bytes exceeded"):
         await publish_until_refused(bus, published)
@@ -131,6 +141,7 @@ async def test_a_full_stream_refuses_and_forgets_nothing(mortal_nats: Server) ->
 _DIES = """
 import asyncio, os, sys
 import msgspec
+from services.dev.keys import make_keys
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
 from shared.events import WeightsLoaded
@@ -139,7 +150,7 @@ async def die(message):
     os._exit(3)
 
 async def main():
-    bus = await connect_nats(msgspec.json.decode(sys.argv[1], type=BusConfig), "run-1", sys.argv[2])
+    bus = await connect_nats(msgspec.json.decode(sys.argv[1], type=BusConfig), "run-1", "operator")
     await bus.consume("watch", [WeightsLoaded], die, run_id="run-1")
     await asyncio.sleep(30)
 
@@ -149,12 +160,12 @@ asyncio.run(main())
 
 async def test_a_message_that_kills_its_consumer_becomes_a_dead_letter(mortal_nats: Server) -> None:
     await mortal_nats.start()
-    config, token = config_of(mortal_nats), mortal_nats.address.secret
-    bus = await connect_nats(config, RUN, token)
+    config = config_of(mortal_nats)
+    bus = await connect_nats(config, RUN, OPERATOR)
     await bus.publish(WeightsLoaded(run_id=RUN, version=1))
     for _ in range(config.max_deliver):
         victim = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _DIES, msgspec.json.encode(config).decode(), token, stderr=asyncio.subprocess.DEVNULL
+            sys.executable, "-c", _DIES, msgspec.json.encode(config).decode(), stderr=asyncio.subprocess.DEVNULL
         )
         assert await victim.wait() == 3
     called = False

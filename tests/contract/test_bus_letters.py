@@ -103,7 +103,7 @@ async def test_a_letter_without_its_end_cannot_be_revived(bus: AnyBus) -> None:
 
 async def stranger(address: Address) -> Client:
     """A client that is none of ours."""
-    return await nats.connect(address.url, token=address.secret)
+    return await nats.connect(address.url, nkeys_seed=address.seed)
 
 
 @pytest.mark.parametrize("bus_address", ["embedded", "container"], indirect=True)

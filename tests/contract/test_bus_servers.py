@@ -17,7 +17,8 @@ from shared.bus.nats import connect_nats
 from shared.config import BusConfig
 from shared.errors import BusUnavailable
 from shared.events import WeightsLoaded
-from tests.embedded import MAX_PAYLOAD, Server, nats
+from shared.keys import OPERATOR
+from tests.embedded import MAX_PAYLOAD, Address, Server, nats
 
 RUN = "run-1"
 CERTIFICATE = (
@@ -26,13 +27,15 @@ CERTIFICATE = (
 )
 
 
-def config_of(url: str) -> BusConfig:
-    return BusConfig(url=url, max_payload=MAX_PAYLOAD, max_bytes=64 * 1024 * 1024, timeout_s=5)
+def config_of(address: Address, url: str = "") -> BusConfig:
+    return BusConfig(
+        url=url or address.url, keys=address.keys, max_payload=MAX_PAYLOAD, max_bytes=64 * 1024 * 1024, timeout_s=5
+    )
 
 
-async def publish_and_read(config: BusConfig, secret: str) -> None:
+async def publish_and_read(config: BusConfig) -> None:
     """Publishes a message and reads it back."""
-    bus = await connect_nats(config, RUN, secret)
+    bus = await connect_nats(config, RUN, OPERATOR)
     try:
         await bus.publish(WeightsLoaded(run_id=RUN, version=1))
         assert await bus.keys(WeightsLoaded, RUN) == {"v1"}
@@ -57,7 +60,7 @@ def test_a_server_that_demands_tls_is_spoken_to_so(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     loop(nats_with_tls.start())
     url = nats_with_tls.address.url.replace("nats://", f"{scheme}://")
-    loop(publish_and_read(config_of(url), nats_with_tls.address.secret))
+    loop(publish_and_read(config_of(nats_with_tls.address, url)))
 
 
 async def test_records_go_out_again_after_a_server_with_tls_was_killed(
@@ -65,7 +68,7 @@ async def test_records_go_out_again_after_a_server_with_tls_was_killed(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     await nats_with_tls.start()
-    bus = await connect_nats(config_of(nats_with_tls.address.url), RUN, nats_with_tls.address.secret)
+    bus = await connect_nats(config_of(nats_with_tls.address), RUN, OPERATOR)
     await bus.publish(WeightsLoaded(run_id=RUN, version=1))
     nats_with_tls.kill()
     await nats_with_tls.start()
@@ -78,25 +81,24 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_taken(nats_with_tls:
     await nats_with_tls.start()
     url = nats_with_tls.address.url.replace("nats://", "tls://")
     with pytest.raises(BusUnavailable, match="certificate"):
-        await connect_nats(BusConfig(url=url, timeout_s=1), RUN, nats_with_tls.address.secret)
+        await connect_nats(replace(config_of(nats_with_tls.address, url), timeout_s=1), RUN, OPERATOR)
 
 
 async def test_a_server_of_the_list_that_is_down_is_passed_over(mortal_nats: Server) -> None:
     await mortal_nats.start()
     dead = f"nats://127.0.0.1:{free_port()}"
-    await publish_and_read(config_of(f"{dead}, {mortal_nats.address.url}"), mortal_nats.address.secret)
+    await publish_and_read(config_of(mortal_nats.address, f"{dead}, {mortal_nats.address.url}"))
 
 
 async def test_a_server_that_goes_down_is_passed_over_from_then_on(mortal_nats: Server, tmp_path: Path) -> None:
     other = nats(tmp_path / "other")
     await mortal_nats.start()
     await other.start()
-    secret = mortal_nats.address.secret
-    urls = f"{mortal_nats.address.url},nats://{other.address.secret}@{other.address.url.removeprefix('nats://')}"
-    bus = await connect_nats(replace(config_of(urls), timeout_s=1.5), RUN, secret)
+    urls = f"{mortal_nats.address.url},{other.address.url}"
+    bus = await connect_nats(replace(config_of(mortal_nats.address, urls), timeout_s=1.5), RUN, OPERATOR)
     await bus.publish(WeightsLoaded(run_id=RUN, version=1))
     mortal_nats.kill()
-    with pytest.raises(BusUnavailable, match="Authorization Violation"):  # so it was asked: it knows another secret
+    with pytest.raises(BusUnavailable, match="Authorization Violation"):  # so it was asked: it knows other keys
         await bus.publish(WeightsLoaded(run_id=RUN, version=2))
     await bus.close()
     other.kill()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
+from shared.bus.nkey import nkey_of
 from shared.events import Message, RolloutFailed
 from shared.subjects import pattern_of, tap_pattern
 from tests.contract.bus_kit import AnyBus, Log, failed
@@ -19,7 +22,10 @@ async def send(address: Address, command: bytes) -> None:
     """Sends a command of NATS's protocol as it is; returns when the server has taken it."""
     host, port = address.url.removeprefix("nats://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b'CONNECT {"auth_token":"%s","headers":true,"verbose":false}\r\n' % address.secret.encode())
+    nonce = json.loads((await reader.readline()).removeprefix(b"INFO "))["nonce"]
+    nkey = nkey_of(Path(address.seed).read_text().strip(), address.seed)
+    hello = {"nkey": nkey.public, "sig": nkey.sign(nonce), "headers": True, "verbose": False}
+    writer.write(b"CONNECT %b\r\n" % json.dumps(hello).encode())
     writer.write(command + b"PING\r\n")
     while await asyncio.wait_for(reader.readline(), 10) != b"PONG\r\n":
         pass

@@ -46,7 +46,7 @@ async def test_a_stray_that_is_replayed_is_another_letter(bus: AnyBus, run_id: s
 @SERVERS
 async def test_a_stranger_is_told_where_its_message_is_kept(bus: AnyBus, run_id: str, bus_address: Address) -> None:
     await bus.keep_strays()
-    client = await nats.connect(bus_address.url, token=bus_address.secret)
+    client = await nats.connect(bus_address.url, nkeys_seed=bus_address.seed)
     ack = await client.jetstream().publish(strays(run_id)[0], b"asks for an answer")
     await client.publish(strays(run_id)[1], b"x" * MAX_PAYLOAD)
     await client.publish(strays(run_id)[1], b"", headers={"Status": "503"})
@@ -60,7 +60,7 @@ async def test_a_stranger_is_told_where_its_message_is_kept(bus: AnyBus, run_id:
 @SERVERS
 async def test_what_a_stream_of_another_version_takes_is_no_stray(bus: AnyBus, run_id: str, bus_address: Address) -> None:
     await bus.keep_strays()
-    client = await nats.connect(bus_address.url, token=bus_address.secret)
+    client = await nats.connect(bus_address.url, nkeys_seed=bus_address.seed)
     js, subject = client.jetstream(), f"forge.v1.evt.run.planned.{run_id}.k"
     name = f"LATER-{run_id}"
     await js.add_stream(name=name, subjects=[subject])

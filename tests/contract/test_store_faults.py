@@ -10,7 +10,7 @@ import pytest
 
 from shared.errors import StoreUnavailable
 from shared.store.assembly import Assembly
-from shared.store.connect import connect
+from shared.store.connect import Login, connect
 from shared.store.sessions import Begun, Sessions
 from tests.contract.store_kit import ENGINE
 from tests.embedded import Server
@@ -20,7 +20,7 @@ RUN = "run-1"
 
 async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(mortal_store: Server) -> None:
     await mortal_store.start()
-    client = connect(mortal_store.address.url, mortal_store.address.secret)
+    client = connect(mortal_store.address.url, mortal_store.address.login)
     assembly, sessions = Assembly(client, RUN), Sessions(client, RUN)
     await assembly.epoch.claim("test")
     await assembly.epoch.finish("test")
@@ -46,7 +46,7 @@ async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(mortal_st
 @pytest.mark.parametrize("trouble", ["dead", "hung"])
 async def test_an_operation_ends_in_time_when_the_server_does_not_answer(mortal_store: Server, trouble: str) -> None:
     await mortal_store.start()
-    client = connect(mortal_store.address.url, mortal_store.address.secret, timeout_s=1)
+    client = connect(mortal_store.address.url, mortal_store.address.login, timeout_s=1)
     sessions = Sessions(client, RUN)
     await sessions.create("r1-a1", "s3cret", b"meta")
     if trouble == "dead":
@@ -62,7 +62,7 @@ async def test_an_operation_ends_in_time_when_the_server_does_not_answer(mortal_
 
 async def test_a_wrong_password_is_named(mortal_store: Server) -> None:
     await mortal_store.start()
-    client = connect(mortal_store.address.url, "wrong", timeout_s=1)
+    client = connect(mortal_store.address.url, Login("proxy", "wrong"), timeout_s=1)
     with pytest.raises(StoreUnavailable, match="password"):
         await Sessions(client, RUN).replicas.version(ENGINE)
     await client.aclose()

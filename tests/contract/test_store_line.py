@@ -14,7 +14,7 @@ from tests.embedded import Address
 
 @pytest.fixture
 async def client(store_server: Address) -> AsyncIterator[Client]:
-    client = connect(store_server.url.removesuffix("/0") + "/5", store_server.secret)
+    client = connect(store_server.url.removesuffix("/0") + "/5", store_server.login)
     await client.flushdb()
     yield client
     await client.aclose()

@@ -8,19 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shared.keys import PROXY
 from shared.store.connect import Client
 from shared.store.replicas import ReplicaState
 from shared.store.sessions import Begun, Sessions
-from tests.contract.store_kit import begun, new_run, new_sessions
+from tests.contract.store_kit import Door, begun, new_run, new_sessions
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ONE, TWO, THREE = "http://one:1", "http://two:1", "http://three:1"
 
 
 @pytest.fixture
-async def several(client: Client) -> Sessions:
+async def several(door: Door) -> Sessions:
     """Sessions of a run with two engines, and four sessions."""
-    sessions = Sessions(client, new_run())
+    sessions = Sessions(door.open(PROXY), new_run())
     await sessions.replicas.restore({ONE: 3, TWO: 4})
     for n in range(4):
         await sessions.create(f"r{n}-a1", f"secret {n}", b"")

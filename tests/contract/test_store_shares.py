@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from shared.keys import ORCHESTRATOR
 from shared.store.connect import Client
 from shared.store.shares import Part, Shares
-from tests.contract.store_kit import new_run
+from tests.contract.store_kit import Door, new_run
 
 
 def part(room: int = 1) -> Part:
@@ -16,8 +17,8 @@ def part(room: int = 1) -> Part:
 
 
 @pytest.fixture
-def pool(client: Client) -> Shares:
-    return Shares(client, new_run(), lease_s=30, settle_s=0)
+def pool(door: Door) -> Shares:
+    return Shares(door.open(ORCHESTRATOR), new_run(), lease_s=30, settle_s=0)
 
 
 async def test_what_a_run_put_is_what_others_see(pool: Shares) -> None:

@@ -20,6 +20,7 @@ from shared.bus import Bus
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig, Config, EngineConfig, ProxyConfig, RunConfig, StoreConfig
 from shared.events import CallRecorded, SessionSealed
+from shared.keys import OPERATOR
 from tests.embedded import nats, valkey
 
 REPO = Path(__file__).parents[2]
@@ -101,19 +102,18 @@ async def fleet(folder: Path, mode: Literal["record", "splice"], rules: Iterable
             await server.start()
         engine = _engine(folder, rules)
         config = Config(
-            run=RunConfig(id="run1"), bus=BusConfig(url=broker.address.url), store=StoreConfig(url=store.address.url),
+            run=RunConfig(id="run1"), bus=BusConfig(url=broker.address.url, keys=broker.address.keys),
+            store=StoreConfig(url=store.address.url, keys=store.address.keys),
             engine=EngineConfig(url=engine.url), proxy=ProxyConfig(mode=mode, drain_s=5.0),
         )  # fmt: skip
         env = {
-            config.bus.token_env: broker.address.secret,
-            config.store.password_env: store.address.secret,
             config.proxy.control_key_env: KEY,
         }
         proxies = (_proxy(folder / "proxy0", config, env), _proxy(folder / "proxy1", config, env))
         for program in (engine, *proxies):
             stack.push_async_callback(program.kill)
             await program.start()
-        bus = await connect_nats(config.bus, config.run.id, broker.address.secret)
+        bus = await connect_nats(config.bus, config.run.id, OPERATOR)
         stack.push_async_callback(bus.close)
         http = await stack.enter_async_context(aiohttp.ClientSession())
         yield Fleet(config, proxies, bus, http, folder / "engine.jsonl", env)

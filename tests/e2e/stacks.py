@@ -20,6 +20,7 @@ from services.app import open_bus
 from services.dev.stack import Running, find_running
 from shared.bus import Bus
 from shared.config import Config
+from shared.keys import OPERATOR
 from tests.engine.script import Script
 from tests.waiting import until
 
@@ -125,7 +126,7 @@ async def live_stack(file: Path, *args: str) -> AsyncIterator[LiveStack]:
     try:
         config, running = await _wait_running(file.parent / "runs", process)
         os.environ.update(running.env)
-        stack = LiveStack(config, running, process, await open_bus(config))
+        stack = LiveStack(config, running, process, await open_bus(config, OPERATOR))
         yield stack
     finally:
         alive = process.returncode is None

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from services.dev.keys import make_keys
 from services.dev.servers import free_port, nats_command, wait_port
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
 from shared.events import CallRecorded, Message, RolloutScheduled, SessionSealed
+from shared.keys import OPERATOR
 from tests.e2e.stacks import REPO, find_service
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -59,11 +61,11 @@ async def demo(root: Path, *args: str, kill_at_step: dict[int, str] | None = Non
 async def published(folder: Path) -> list[Message]:
     """What a run left on the bus of its attempts and their calls."""
     port, messages = free_port(), list[Message]()
-    argv = nats_command(port, folder / "nats", "token", 8 * 1024 * 1024)
+    argv = nats_command(port, folder / "nats", make_keys(folder / "keys").bus, 8 * 1024 * 1024)
     server = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.DEVNULL)
     try:
         await wait_port(port, 20)
-        bus = await connect_nats(BusConfig(url=f"nats://127.0.0.1:{port}"), folder.name, "token")
+        bus = await connect_nats(BusConfig(url=f"nats://127.0.0.1:{port}", keys=str(folder / "keys")), folder.name, OPERATOR)
         for kind in (RolloutScheduled, CallRecorded, SessionSealed):
             messages += [message async for _, message in bus.replay(kind, "*", "*", 0)]
         await bus.close()

@@ -42,7 +42,7 @@ async def test_a_stack_that_garbage_is_thrown_at(tmp_path: Path) -> None:
         seen: list[Message] = []
         tap = asyncio.create_task(watch(stack, seen))
         before = {name: stack.service(name).pid for name in SERVICES}
-        client = await nats.connect(stack.config.bus.url, token=stack.running.env[stack.config.bus.token_env])
+        client = await nats.connect(stack.config.bus.url, nkeys_seed=f"{stack.config.bus.keys}/operator.nk")
         groups = await start_groups(stack, task)
         await until(lambda: any(isinstance(m, CallRecorded) for m in seen), 30)
         thrown = await throw(client, garbage(stack.config.run.id))

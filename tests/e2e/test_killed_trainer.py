@@ -23,6 +23,7 @@ from services.trainer.journal.journal import Journal
 from services.trainer.journal.records import Begun, decode
 from shared.config import Config
 from shared.events import Message, RolloutStart, Row, RunFinished, RunStart
+from shared.keys import OPERATOR
 from shared.store.sessions import Sessions
 from tests.chaos.dying_trainer import PHASES
 from tests.e2e.stacks import REPO
@@ -52,8 +53,8 @@ class Site:
         }  # fmt: skip
         tree: dict[str, Any] = {
             "run": {"id": run_id, "root": str(self.root), "seed": 3},
-            "bus": {"url": self.nats.url, "ack_wait_s": 3.0},
-            "store": {"url": self.store.url},
+            "bus": {"url": self.nats.url, "keys": self.nats.keys, "ack_wait_s": 3.0},
+            "store": {"url": self.store.url, "keys": self.store.keys},
             "engine": {"url": self.engine.url, "model": str(self.root / "model")},
             "tasks": {"train": str(self.root / "tasks")},
             "trainer": trainer,
@@ -77,15 +78,13 @@ async def site(
 ) -> Site:
     make_tied_model(tmp_path / "model")
     make_tasks(tmp_path / "tasks", 4)
-    monkeypatch.setenv("OPENFORGE_BUS_TOKEN", nats_server.secret)
-    monkeypatch.setenv("OPENFORGE_STORE_PASSWORD", store_server.secret)
     return Site(tmp_path, nats_server, store_server, scripted_engine)
 
 
 @asynccontextmanager
 async def rollouts(site: Site, config: Config) -> AsyncIterator[list[Message]]:
     """Everything but the trainer, while the context lasts. Yields the ends of runs that were told."""
-    bus, store = await open_bus(config), open_store(config)
+    bus, store = await open_bus(config, OPERATOR), open_store(config, OPERATOR)
     sessions = Sessions(store, config.run.id)
     await sessions.replicas.restore(dict.fromkeys(config.engine.addresses, 0))
     ends: list[Message] = []
@@ -116,7 +115,7 @@ async def train(site: Site, run_id: str, *death: str) -> Path:
     folder.mkdir()
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
     async with rollouts(site, config) as ends:
-        bus = await open_bus(config)
+        bus = await open_bus(config, OPERATOR)
         await bus.publish(RunStart(run_id=run_id))
         if death:
             first = await trainer(folder / "config.json", *death)

@@ -61,7 +61,7 @@ async def check_the_pages_program(stack: LiveStack, file: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (REPO / "docs" / "groups.md").read_text(), re.DOTALL)
     file.write_text(program)
     config = stack.config
-    process = await python(file, config.bus.url, stack.running.env[config.bus.token_env], config.run.id)
+    process = await python(file, config.bus.url, config.bus.keys, config.run.id)
     assert process.stdout is not None
     line = await asyncio.wait_for(process.stdout.readline(), 30)
     process.kill()

@@ -68,7 +68,7 @@ def closed(seen: list[Message]) -> set[str]:
 
 async def stored_messages(stack: LiveStack) -> dict[str, int]:
     """Messages that each stream ever took. A tap sees what was published twice; the stream keeps it once."""
-    client = await nats.connect(stack.config.bus.url, token=stack.running.env[stack.config.bus.token_env])
+    client = await nats.connect(stack.config.bus.url, nkeys_seed=f"{stack.config.bus.keys}/operator.nk")
     try:
         return {s.config.name or "": s.state.last_seq for s in await client.jetstream().streams_info()}
     finally:

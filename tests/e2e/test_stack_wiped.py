@@ -9,6 +9,7 @@ from pathlib import Path
 from services.app import open_store
 from shared.events import CallRecorded, GroupCompleted, Message, RolloutFailed, RolloutFinished, WeightsLoaded, WeightsPublished
 from shared.ids import session_id
+from shared.keys import OPERATOR
 from tests.e2e.stacks import LiveStack, live_stack, write_config
 from tests.e2e.test_stack_rollouts import GROUPS, SIZE, closed, start_groups, stored_messages, watch, write_task
 from tests.waiting import until
@@ -43,7 +44,7 @@ async def serve_version(stack: LiveStack, version: int) -> None:
 
 
 async def wipe(stack: LiveStack) -> None:
-    store = open_store(stack.config)
+    store = open_store(stack.config, OPERATOR)
     await store.flushall()
     await store.aclose()
 

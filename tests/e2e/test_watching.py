@@ -31,10 +31,10 @@ async def watched_stack(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     try:
         await bus.start()
         await store.start()
-        monkeypatch.setenv("OPENFORGE_BUS_TOKEN", bus.address.secret)
-        monkeypatch.setenv("OPENFORGE_STORE_PASSWORD", store.address.secret)
-        servers = f'[bus]\nurl = "{bus.address.url}"\nmax_payload = 1048576\nmax_bytes = 67108864\n'
-        servers += f'[store]\nurl = "{store.address.url}"\n'
+        servers = (
+            f'[bus]\nurl = "{bus.address.url}"\nkeys = "{bus.address.keys}"\nmax_payload = 1048576\nmax_bytes = 67108864\n'
+        )
+        servers += f'[store]\nurl = "{store.address.url}"\nkeys = "{store.address.keys}"\n'
         async with live_stack(write_config(folder, servers)) as stack:
             yield stack, bus, store
     finally:

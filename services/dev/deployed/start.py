@@ -12,6 +12,7 @@ from services.dev.signals import until_signal
 from services.dev.view import View
 from shared.bus import Bus
 from shared.config import Config
+from shared.keys import CLI
 from shared.subjects import tap_pattern
 
 
@@ -22,7 +23,7 @@ async def start(config: Config) -> int:
         BusUnavailable: the stack's bus does not answer.
     """
     view = View(config.run.id, str(run_folder(config)))
-    bus = await open_bus(config)
+    bus = await open_bus(config, CLI)
     try:
         return await until_signal(_follow(config, bus, view), lambda: _left(config, view))
     finally:

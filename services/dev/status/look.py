@@ -28,6 +28,7 @@ from services.dev.status.model import (
 from shared.bus import Load
 from shared.config import Config
 from shared.errors import ForgeError
+from shared.keys import CLI
 from shared.store.replicas import ReplicaState
 from shared.store.sessions import Sessions
 from shared.store.words import Words
@@ -80,7 +81,7 @@ async def _or_why(ask: Callable[[], Awaitable[T]]) -> tuple[T | None, str]:
 
 
 async def _load(config: Config) -> Load:
-    bus = await open_bus(config)
+    bus = await open_bus(config, CLI)
     try:
         return await bus.load()
     finally:
@@ -88,7 +89,7 @@ async def _load(config: Config) -> Load:
 
 
 async def _stored(config: Config) -> tuple[list[Word], dict[str, ReplicaState]]:
-    store = open_store(config)
+    store = open_store(config, CLI)
     try:
         return await Words(store, config.run.id).all(), await Sessions(store, config.run.id).replicas.look()
     finally:

@@ -2,67 +2,65 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from services.dev.keys import make_keys
 from services.dev.servers import free_port, nats_command, valkey_command, wait_port
-
-SECRET = 'tok"en \\ $HOME'
-
-
-def nats(folder: Path, port: int) -> list[str]:
-    return nats_command(port, folder, SECRET, 1024 * 1024)
+from shared.bus.nats import connect_nats
+from shared.config import BusConfig
+from shared.keys import OPERATOR, PROXY, USERS
+from shared.store.connect import connect, login_of
 
 
-def valkey(folder: Path, port: int) -> list[str]:
-    return valkey_command(port, folder, SECRET)
+def nats(folder: Path, keys: Path, port: int) -> list[str]:
+    return nats_command(port, folder, make_keys(keys).bus, 1024 * 1024)
+
+
+def valkey(folder: Path, keys: Path, port: int) -> list[str]:
+    return valkey_command(port, folder, make_keys(keys).store)
 
 
 @pytest.mark.parametrize("command", [nats, valkey])
-def test_secrets_are_readable_by_the_owner_alone_and_not_in_the_command_line(
-    command: Callable[[Path, int], list[str]], tmp_path: Path
-) -> None:
-    folder = tmp_path / "new folder"
-    folder.mkdir()
+def test_servers_are_told_no_secret(command: Callable[[Path, Path, int], list[str]], tmp_path: Path) -> None:
     for _ in range(2):  # also over a file that was left behind
-        argv = command(folder, 4000)
-        [file] = folder.iterdir()
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert "tok" not in " ".join(argv)
+        argv = command(tmp_path / "new folder", tmp_path / "keys", 4000)
+        [file] = (tmp_path / "new folder").iterdir()
         assert argv[-1] == str(file)
+        secrets = [f.read_text().strip() for user in USERS for f in (tmp_path / "keys").glob(f"{user}.*")]
+        assert len(secrets) > len(USERS)
+        told = file.read_text() + " ".join(argv)
+        assert not [secret for secret in secrets if secret in told]
 
 
 @pytest.mark.parametrize("command", [nats, valkey])
-async def test_a_server_reads_its_secret_and_folder_as_they_are(
-    command: Callable[[Path, int], list[str]], tmp_path: Path
+async def test_a_server_reads_its_users_and_folder_as_they_are(
+    command: Callable[[Path, Path, int], list[str]], tmp_path: Path
 ) -> None:
-    port = free_port()
-    argv = command(tmp_path / 'a "quoted" folder', port)
+    port, keys = free_port(), tmp_path / "keys"
+    argv = command(tmp_path / 'a "quoted" folder', keys, port)
     process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL)
     try:
         await wait_port(port, 20)
-        assert await authorized(port, argv[0])
+        await (check_bus if command is nats else check_store)(port, str(keys))
     finally:
         process.kill()
         await process.wait()
 
 
-async def authorized(port: int, program: str) -> bool:
-    """Speaks the server's own protocol, as its clients do."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    quoted = SECRET.replace("\\", "\\\\").replace('"', '\\"')
-    if program.endswith("nats-server"):
-        await reader.readline()
-        writer.write(f'CONNECT {{"auth_token":"{quoted}","verbose":false}}\r\nPING\r\n'.encode())
-    else:
-        writer.write(f'AUTH "{quoted}"\r\n'.encode())
-    answer = await reader.readline()
-    writer.close()
-    await writer.wait_closed()
-    return answer.strip() in (b"PONG", b"+OK")
+async def check_bus(port: int, keys: str) -> None:
+    config = BusConfig(url=f"nats://127.0.0.1:{port}", keys=keys, max_payload=1024 * 1024)
+    bus = await connect_nats(config, "run-1", OPERATOR)
+    await bus.ping()
+    await bus.close()
+
+
+async def check_store(port: int, keys: str) -> None:
+    store = connect(f"redis://127.0.0.1:{port}/0", login_of(keys, PROXY))
+    assert await store.execute_command("PING")  # type: ignore[no-untyped-call]
+    await store.aclose()
 
 
 async def test_waiting_for_a_port_ends_when_something_listens_or_time_is_up() -> None:

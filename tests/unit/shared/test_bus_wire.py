@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -11,9 +12,12 @@ import pytest
 from nats.js.errors import APIError, NoStreamResponseError
 
 from shared.bus.acks import Acks
+from shared.bus.nkey import new_seed, nkey_of
+from shared.bus.refusals import Refused
 
-INFO = b'INFO {"server_id":"x","tls_required":false,"max_payload":1048576}\r\n'
+INFO = b'INFO {"server_id":"x","tls_required":false,"nonce":"b25jZQ","max_payload":1048576}\r\n'
 ACK = b'{"stream":"CALLS","seq":1}'
+SEED = new_seed()
 REFUSAL = b'{"error":{"code":400,"description":"no such thing"}}'
 
 
@@ -75,7 +79,8 @@ class World:
 async def world() -> AsyncIterator[World]:
     server, troubles = Server(), list[str]()
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    acks = Acks(f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "secret", "tests", troubles.append)
+    url, context = f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}", ssl.create_default_context()
+    acks = Acks(url, nkey_of(SEED, "a test"), context, "tests", "_INBOX.me", troubles.append)
     yield World(server, acks, troubles)
     acks.close()
     listener.close()
@@ -92,9 +97,10 @@ async def test_a_message_goes_out_whole_and_its_answer_is_found_however_it_is_cu
     ]
     assert world.server.connections == 1
     [hello, inbox, *pongs] = world.server.said
-    assert b'"auth_token":"secret"' in hello
-    assert b'"pass"' not in hello
-    assert inbox.startswith(b"SUB _INBOX.")
+    assert f'"nkey":"{nkey_of(SEED, "a test").public}"'.encode() in hello
+    assert b'"sig":"' in hello
+    assert SEED.encode() not in hello
+    assert inbox.startswith(b"SUB _INBOX.me.")
     assert set(pongs) == {b"PONG"}
 
 
@@ -120,9 +126,27 @@ async def test_what_is_no_acknowledgement_is_an_error_and_the_next_message_goes_
 
 
 async def test_what_the_server_complains_of_is_told(world: World) -> None:
-    world.server.answer = b"-ERR 'Permissions Violation for Publish to \"x\"'\r\n" + world.server.answer
+    world.server.answer = b"-ERR 'Something Else'\r\n" + world.server.answer
     await world.publish()
-    assert world.troubles == ['Permissions Violation for Publish to "x"']
+    assert world.troubles == ["Something Else"]
+
+
+async def test_a_message_that_is_refused_fails_at_once_and_no_other(world: World) -> None:
+    good = world.server.answer
+    world.server.answer = b"-ERR 'Permissions Violation for Publish to \"forge.v1.other\"'\r\n" + good
+    await world.publish()
+    world.server.answer = b"-ERR 'Permissions Violation for Publish to \"forge.v1.x\"'\r\n"
+    with pytest.raises(Refused, match=r"may not publish on forge\.v1\.x"):
+        await world.publish()
+    world.server.answer = good
+    await world.publish()
+    assert world.server.connections == 1
+
+
+async def test_the_key_of_another_user_is_a_refusal(world: World) -> None:
+    world.server.welcome = b"-ERR 'Permissions Violation for Subscription to \"_INBOX.me.1.*\"'\r\nPONG\r\n"
+    with pytest.raises(Refused, match=r"may not listen to _INBOX\.me"):
+        await world.publish()
 
 
 async def test_a_server_that_turns_the_client_away_is_an_error(world: World) -> None:
