@@ -114,9 +114,9 @@ RIGHTS: Mapping[str, Rights] = {
     CLI: Rights(
         publishes=(RunStart, RolloutStart, RunStaged),
         consumes={
-            "supervisor": (RunFinished,),
             "evaluation": (*_OUTCOMES, TrajectoryAssembled, TrajectoryDiscarded, GroupCompleted, GroupDiscarded),
         },
+        reads=(RunFinished,),
         taps=True,
         looks=True,
         makes=True,

@@ -58,7 +58,7 @@ STORE_RIGHTS: Mapping[str, StoreRights] = {
         writes=(*ASSEMBLY, *BLOBS, *WORDS),
         commands=(
             *_SCRIPTS, "get", "set", "exists", "expire", "hget", "hset", "hsetnx", "hmget", "hgetall", "hkeys", "hexists",
-            "hlen", "zadd", "zrem", "zrangebyscore", "xadd", "xrange", "xdel", "hdel",
+            "hlen", "xlen", "zcard", "zadd", "zrem", "zrangebyscore", "xadd", "xrange", "xdel", "hdel",
         ),
     ),
     TRAINER: StoreRights(

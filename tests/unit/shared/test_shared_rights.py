@@ -59,6 +59,16 @@ def _consumes(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "consume" and "bus" in ast.unparse(call.func)
 
 
+@pytest.mark.parametrize("user", MAKERS)
+def test_a_service_reads_back_what_its_code_names(user: str) -> None:
+    named = {
+        NAMES[call.args[0].id] for call in calls(REPO / "services" / MAKERS[user])
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "replay" and isinstance(call.args[0], ast.Name)
+        and call.args[0].id in NAMES
+    }  # fmt: skip
+    assert named <= set(RIGHTS[user].reads)
+
+
 def test_a_service_takes_the_types_that_its_code_has() -> None:
     assert RIGHTS[COLLECTOR].consumes == {
         "collector-calls": _CALLS, "collector-rollouts": ROLLOUTS, "collector-others": _NEWS, ARCHIVE: ARCHIVED,
