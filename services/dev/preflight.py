@@ -85,8 +85,9 @@ def check_trainable(config: Config) -> None:
     """Raises ConfigError when the calls that the proxy records could not be trained on, or no weights be loaded."""
     if config.proxy.mode == "teacher":
         raise ConfigError(
-            'proxy.mode = "teacher": calls are recorded as text, without the token ids that RL trains on; score a teacher with '
-            "`openforge rollout TASK_DIR --config CONFIG`, or pass --set proxy.mode=splice to train a model that vLLM serves"
+            'proxy.mode = "teacher": calls are recorded as text, without the token ids that RL trains on; run a teacher with '
+            "`openforge eval CONFIG --tasks FOLDER` and export that run for a warm start (docs/sft.md), or pass "
+            "--set proxy.mode=splice to train a model that vLLM serves"
         )
     learner_settings(config)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from services.dev.preflight import check_disk, check_model_folder
 from services.dev.signals import INTERRUPTED
 from services.trainer.run import learner_settings
 from services.trainer.service import verl_learner
+from services.trainer.sft.results import save_whole
 from services.trainer.sft.stage import FILE, SftReport, WarmStart
 from shared.config import Config
 from shared.errors import ConfigError
@@ -42,13 +45,14 @@ def train(config: Config, out: Path | None, *, as_json: bool) -> int:
         raise ConfigError(f"--out {out}: it is there already")
     check_disk(config)
     check_model_folder(config)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both clean up
     lesson = WarmStart(Path(config.engine.model), warm, learner_settings(config), Path(config.run.root) / KEPT)
     try:
         folder = _taught(lesson)
         if out is not None:
-            shutil.copytree(folder, out)
+            save_whole(partial(_copy, folder), out)
     except KeyboardInterrupt:
-        sys.stderr.write("ended by Ctrl-C; nothing half-made is left\n")
+        sys.stderr.write("ended by a signal; nothing half-made is left\n")
         return INTERRUPTED
     _print(folder if out is None else out, as_json)
     return 0
@@ -70,6 +74,10 @@ def _taught(lesson: WarmStart) -> Path:
                 console.print(f"step {step} of {steps}: {text}")
 
         return lesson.run(verl_learner, progress)
+
+
+def _copy(folder: Path, made: Path) -> None:
+    shutil.copytree(folder, made)
 
 
 def _print(folder: Path, as_json: bool) -> None:

@@ -32,7 +32,7 @@ class Rule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         calls: numbers of the calls it is for, counted from 1 as they arrive; empty for all.
         contains: it is only for calls whose last user message contains this.
-        text: what is said in place of the default; `{number}` in it becomes the number of the call.
+        text: what is said in place of the default; `{number}` in it becomes the number of the call, `{seed}` its seed.
         find: regular expression that is searched for in the last user message; `text` may name its groups, as in `\\1`.
         tool_calls: the tools that are called in place of the default.
         delay_s: before the first token, in seconds.
@@ -71,12 +71,13 @@ class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return Rule()
 
 
-def answer(rule: Rule, number: int, messages: list[Json]) -> tuple[str, list[Json]]:
+def answer(rule: Rule, number: int, body: Json) -> tuple[str, list[Json]]:
     """(text, tool calls) of a call by its rule."""
+    messages = body["messages"]
     if rule.text is None and not rule.tool_calls:
         return policy(messages)
     calls = [_tool_call(f"call-{number}-{i}", call.name, json.dumps(call.arguments)) for i, call in enumerate(rule.tool_calls)]
-    return _filled(rule, messages).replace("{number}", str(number)), calls
+    return _filled(rule, messages).replace("{number}", str(number)).replace("{seed}", str(body.get("seed"))), calls
 
 
 def policy(messages: list[Json]) -> tuple[str, list[Json]]:

@@ -101,7 +101,7 @@ class ScriptedEngine:
             self._note(reply, streamed=bool(body.get("stream")), ended=ended)
 
     def _reply(self, number: int, body: Json, rule: Rule) -> Reply:
-        text, calls = answer(rule, number, body["messages"])
+        text, calls = answer(rule, number, body)
         sent = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
         prompt = sent or tokenizer.render(body["messages"], body.get("tools"))
         if rule.spoil == "other_prompt":

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from services.trainer.ports import LearnerFactory, LearnerSettings
-from services.trainer.sft.stage import put
+from services.trainer.sft.results import put
 from shared.config import load_config
 from shared.errors import ConfigError, ForgeError
 

@@ -77,8 +77,16 @@ def rows_file(said: str) -> Path:
     path = Path(said)
     found = next((f for f in (path, path / "train.jsonl", path / "train.parquet") if f.is_file()), None)
     if found is None:
-        raise ConfigError(f"{SETTING}: {said}: no such file, nor a folder with train.jsonl or train.parquet")
+        raise ConfigError(f"{SETTING}: {said}: no such file, nor a folder with train.jsonl or train.parquet{_hint(path)}")
     return found
+
+
+def _hint(path: Path) -> str:
+    """What to do where a run is named in place of its export."""
+    if not (path / "config.json").is_file():
+        return ""
+    where = f" --root {path.parent}" if path.parent != Path("runs") else ""
+    return f"; export the run first: openforge export {path.name} --to sft{where}, and name {path / 'exports' / 'sft'}"
 
 
 def read_rows(file: Path, model: Path, limits: Limits, min_reward: float | None = None) -> Rows:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 from services.trainer.batch.samples import Sample
 from services.trainer.model import vocab_size
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
+from services.trainer.sft.results import put
 from services.trainer.sft.rows import Limits, Rows, read_rows, rows_file
 from shared.config import WarmStartConfig
 from shared.errors import ConfigError
@@ -176,19 +176,6 @@ def mean_loss(learner: Learner, samples: Sequence[Sample]) -> float:
         for s, row in zip(chunk, learner.log_probs([s.ids for s in chunk]), strict=True):
             total -= sum(p for p, m in zip(row[s.prompt_len - 1 :], s.mask, strict=True) if m)
     return total / sum(s.trained for s in samples)
-
-
-def put(save: Callable[[Path], None], target: Path) -> None:
-    """Saves under another name first; of several runs that make the same result at once, the first one's stays."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.", ignore_cleanup_errors=True) as scratch:
-        made = Path(scratch, "model")
-        save(made)
-        try:
-            made.rename(target)
-        except OSError:
-            if not target.is_dir():
-                raise
 
 
 def learning_rate(step: int, steps: int, config: WarmStartConfig) -> float:

@@ -28,7 +28,7 @@ def config(**engine: Any) -> Config:
 
 def test_what_cannot_be_trained_is_refused_before_anything_starts() -> None:
     check_trainable(Config())
-    with pytest.raises(ConfigError, match="openforge rollout"):
+    with pytest.raises(ConfigError, match="openforge eval CONFIG --tasks"):
         check_trainable(config())
     with pytest.raises(ConfigError, match=r"set trainer\.actor\.ppo_max_token_len_per_gpu = 32768 to as many or more"):
         check_trainable(Config(engine=EngineConfig(max_model_len=40000)))

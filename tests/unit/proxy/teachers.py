@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +14,15 @@ Json = dict[str, Any]
 THOUGHT, SAID = "let me see", ["It is ", "fine."]
 ARGUMENTS = ['{"path": ', '"a.txt"}']
 PROMPT, CACHED, SAMPLED = 40, 30, 7
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a teacher says, in pieces; with `arguments`, it calls the first tool that it was offered."""
+
+    thought: str
+    said: Sequence[str]
+    arguments: Sequence[str]
 
 
 class FakeTeacher:
@@ -42,6 +52,10 @@ class FakeTeacher:
     async def stop(self) -> None:
         await self._runner.cleanup()
 
+    def answer(self, body: Json) -> Answer:
+        """To a request of either API."""
+        return Answer(THOUGHT, SAID, ARGUMENTS)
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append((request.path, {k.lower(): v for k, v in request.headers.items()}, body))
@@ -55,34 +69,40 @@ class FakeTeacher:
         return response
 
     def _chat(self, body: Json) -> Iterator[Json]:
-        for said in ({"role": "assistant", "content": ""}, {"reasoning": THOUGHT}, *({"content": s} for s in SAID)):
+        answer = self.answer(body)
+        for said in (
+            {"role": "assistant", "content": ""},
+            {"reasoning": answer.thought},
+            *({"content": s} for s in answer.said),
+        ):
             yield {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}
         if self.error:
             yield {"error": {"message": self.error}}
             return
-        tools = body.get("tools", [])[:1]
+        tools = body.get("tools", [])[:1] if answer.arguments else []
         for tool in tools:
             called = {"name": tool["function"]["name"], "arguments": ""}
             yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1", "function": called}]}}]}
-            for part in ARGUMENTS:
+            for part in answer.arguments:
                 yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]}
         yield {"choices": [{"delta": {}, "finish_reason": "tool_calls" if tools else "stop"}]}
         counts = {"prompt_tokens": PROMPT, "completion_tokens": SAMPLED, "prompt_tokens_details": {"cached_tokens": CACHED}}
         yield {"choices": [], "usage": counts}
 
     def _messages(self, body: Json) -> Iterator[Json]:
+        answer = self.answer(body)
         counts = {"input_tokens": PROMPT - CACHED, "cache_read_input_tokens": CACHED, "output_tokens": 1}
         yield {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": counts}}
         yield {"type": "ping"}
-        yield from _block(0, {"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": THOUGHT})
-        yield from _block(1, {"type": "text", "text": ""}, *({"type": "text_delta", "text": s} for s in SAID))
+        yield from _block(0, {"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": answer.thought})
+        yield from _block(1, {"type": "text", "text": ""}, *({"type": "text_delta", "text": s} for s in answer.said))
         if self.error:
             yield {"type": "error", "error": {"type": "overloaded_error", "message": self.error}}
             return
-        tools = body.get("tools", [])[:1]
+        tools = body.get("tools", [])[:1] if answer.arguments else []
         for tool in tools:
             called = {"type": "tool_use", "id": "call_1", "name": tool["name"], "input": {}}
-            yield from _block(2, called, *({"type": "input_json_delta", "partial_json": p} for p in ("", *ARGUMENTS)))
+            yield from _block(2, called, *({"type": "input_json_delta", "partial_json": p} for p in ("", *answer.arguments)))
         delta = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
         yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": SAMPLED}}
         yield {"type": "message_stop"}

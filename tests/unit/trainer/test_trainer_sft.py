@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
+from services.trainer.sft.results import LOCK, put, save_whole
 from services.trainer.sft.rows import TOO_LONG, UNTRAINED, Limits, Rows, read_rows, rows_file
 from services.trainer.sft.stage import FILE, SftReport, WarmStart, draw_batches, learning_rate, mean_loss, steps_of
 from shared.config import ActorConfig, OptimConfig, WarmStartConfig
@@ -222,3 +224,59 @@ def test_conversations_are_checked_line_by_line(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "t.jsonl").write_text(line + "\n")
     with pytest.raises(ConfigError, match=said):
         read_rows(tmp_path / "t.jsonl", tmp_path, LIMITS)
+
+
+def writing(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "weights").touch()
+
+
+def breaking(folder: Path) -> None:
+    writing(folder)
+    raise KeyboardInterrupt
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_result_that_is_interrupted_leaves_nothing_and_what_a_killed_one_left_goes(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        put(breaking, tmp_path / "warm-1")
+    assert names(tmp_path) == {LOCK}
+    (tmp_path / "warm-1.killed" / "made").mkdir(parents=True)
+    (tmp_path / "warm-2.killed").mkdir()
+    put(writing, tmp_path / "warm-1")
+    assert names(tmp_path) == {LOCK, "warm-1", "warm-2.killed"}
+    put(breaking, tmp_path / "warm-1")  # it is there: nothing is saved
+
+
+def test_a_result_waits_for_one_that_is_being_saved(tmp_path: Path) -> None:
+    def slow(folder: Path) -> None:
+        other = threading.Thread(target=put, args=(breaking, tmp_path / "warm-1"))
+        other.start()
+        other.join(0.1)
+        assert other.is_alive()
+        writing(folder)
+        waiting.append(other)
+
+    waiting: list[threading.Thread] = []
+    put(slow, tmp_path / "warm-1")
+    waiting[0].join(20)
+    assert not waiting[0].is_alive()
+    assert names(tmp_path) == {LOCK, "warm-1"}
+
+
+def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        save_whole(breaking, tmp_path / "a" / "model")
+    assert names(tmp_path / "a") == set()
+    save_whole(writing, tmp_path / "a" / "model")
+    assert names(tmp_path / "a") == {"model"}
+
+
+def test_a_run_that_is_named_in_place_of_its_export_is_known(tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    wanted = f"openforge export {tmp_path.name} --to sft --root {tmp_path.parent}, and name {tmp_path}/exports/sft"
+    with pytest.raises(ConfigError, match=wanted):
+        rows_file(str(tmp_path))
