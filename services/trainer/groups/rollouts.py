@@ -33,7 +33,7 @@ class Rollouts:
         self._history = tools.history
         self.order = order
         self._sound: set[str] = set()
-        self._told: tuple[int, int] | None = None
+        self._told: int | None = None
 
     async def gather(self, step: int) -> list[str]:
         """The groups that a step learns from, in their order, once they are there.
@@ -114,11 +114,11 @@ class Rollouts:
             await self._tools.desk.cancel(groups, text)
 
     async def _tell(self, step: int) -> None:
-        standing = self._standing()
-        told = (standing.started - len(standing.open), standing.started)
-        if told != self._told:
-            self._told = told
-            detail = f"step {step} of {self._config.steps}: {told[0]} of {told[1]} groups"
+        wanted = self._config.groups
+        ready = min(len(self._standing().ready), wanted)
+        if ready != self._told:
+            self._told = ready
+            detail = f"step {step} of {self._config.steps}: {ready} of {wanted} groups"
             await self._tools.stage("train", detail, step - 1, self._config.steps)
 
     def _standing(self) -> Standing:

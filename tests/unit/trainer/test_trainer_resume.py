@@ -137,6 +137,9 @@ async def test_a_run_that_is_ahead_of_itself_trains_within_the_bound_and_account
     assert all(s.metrics["staleness/max"] <= pace["max_staleness"] for s in told)
     assert any(s.metrics["staleness/max"] > 0 for s in told)
     assert all({"pace/groups_open", "pace/groups_ready"} <= s.metrics.keys() for s in told)
+    details = {s.detail for s in world.of(RunStaged) if s.stage == "train" and s.detail.startswith("step 2 of 5:")}
+    assert details
+    assert details <= {f"step 2 of 5: {ready} of 3 groups" for ready in range(4)}
     summary = world.summary
     assert (summary["groups_completed"], summary["tokens_unaccounted"], summary["rollouts"]) == (15, 0, 60)
 
