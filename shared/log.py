@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -14,14 +12,19 @@ import orjson
 _context: ContextVar[dict[str, str]] = ContextVar("openforge_log", default={})  # noqa: B039 - never mutated, always replaced
 
 
-@contextmanager
-def log_context(**ids: str) -> Iterator[None]:
+class log_context:
     """Adds ids (`run`, `rollout`, `call`) to every record that is logged inside."""
-    token = _context.set({**_context.get(), **ids})
-    try:
-        yield
-    finally:
-        _context.reset(token)
+
+    __slots__ = ("_ids", "_token")
+
+    def __init__(self, **ids: str) -> None:
+        self._ids = ids
+
+    def __enter__(self) -> None:
+        self._token = _context.set(_context.get() | self._ids)
+
+    def __exit__(self, *_: object) -> None:
+        _context.reset(self._token)
 
 
 class JsonFormatter(logging.Formatter):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from shared.events import COMMANDS, Message, tag_of
 from shared.ids import check_id
 
@@ -19,8 +21,12 @@ def subject_of(message: Message) -> str:
     Raises:
         InvalidId: its run id or key is no legal subject token.
     """
-    run, key = check_id(message.run_id, "run id"), check_id(message.key, "key")
-    return f"{ROOT}.{_kind(type(message))}.{tag_of(type(message))}.{run}.{key}"
+    return _subject(type(message), message.run_id, message.key)
+
+
+@lru_cache(4096)  # a rollout has many messages of a type
+def _subject(kind: type[Message], run_id: str, key: str) -> str:
+    return f"{ROOT}.{_kind(kind)}.{tag_of(kind)}.{check_id(run_id, 'run id')}.{check_id(key, 'key')}"
 
 
 def pattern_of(message_type: type[Message], run_id: str = "*", key: str = "*") -> str:

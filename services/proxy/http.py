@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from services.proxy.errors import Refused, Unreachable, broken, unavailable
+from shared.alarms import Alarms
 
 _MOST_AHEAD = 256 * 1024
 """Bytes of an answer that are taken from the connection before somebody asks for them."""
@@ -27,12 +28,15 @@ class Answering(asyncio.Protocol):
         status: HTTP status of the answer.
         complete: all of it has come; so it is while none is waited for.
         idle_since: monotonic seconds at which it was last done with.
+        alarm: of the wait for the answer.
     """
 
     def __init__(self) -> None:
         self.status = 0
         self.complete = True
         self.idle_since = 0.0
+        self.alarm = 0
+        self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
         self.on_body = self._pieces.append  # the parser looks for it when it is made; a method would cost a chunk twice as much
@@ -40,7 +44,6 @@ class Answering(asyncio.Protocol):
         self._ahead = 0
         self._headed = self._framed = self._keep = self._lost = self._paused = False
         self._waiting: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._late: Refused | None = None
 
     @property
@@ -48,14 +51,13 @@ class Answering(asyncio.Protocol):
         """Whether another request may be sent on it. What was not read of an answer would be taken for the next one's."""
         return self.complete and self._keep and not self._lost and not self._pieces
 
-    async def ask(self, request: bytes, within_s: float) -> None:
+    async def ask(self, request: bytes) -> None:
         """Sends a request, head and body; returns when the status of the answer has come.
 
         Raises:
-            Refused: 502, the connection broke; 503, the answer is not complete in time. So do `next` and `read`.
+            Refused: 502, the connection broke; 503, it was given up. So do `next` and `read`.
         """
         assert self._transport is not None, "it is not connected"
-        self._timer = asyncio.get_running_loop().call_later(within_s, self._give_up, within_s)
         self.complete = self._headed = self._framed = self._keep = False
         self._transport.write(request)
         while not self._headed:
@@ -79,15 +81,13 @@ class Answering(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """The whole body. Raises Refused, as `next`."""
-        pieces = []
-        while piece := await self.next():
-            pieces.append(piece)
+        pieces = [await self.next()]
+        while not self.complete:
+            pieces.append(await self.next())
         return b"".join(pieces)
 
     def left(self) -> bool:
         """The answer is no longer waited for. Whether another request may be sent on the connection."""
-        if self._timer is not None:
-            self._timer.cancel()
         self.idle_since = time.monotonic()
         return self.reusable
 
@@ -132,11 +132,12 @@ class Answering(asyncio.Protocol):
     async def _news(self) -> None:
         if self._lost:
             raise self._late or broken("the connection to the engine broke")
-        self._waiting = asyncio.get_running_loop().create_future()
+        self._waiting = self._loop.create_future()
         await self._waiting
 
-    def _give_up(self, after_s: float) -> None:
-        self._late = unavailable(f"the engine took longer than {after_s:g} s (proxy.call_timeout_s)")
+    def give_up(self, why: Refused) -> None:
+        """Ends the wait for the answer with an error, and the connection."""
+        self._late = why
         self.close()
 
     def _wake(self) -> None:
@@ -164,6 +165,7 @@ class Connections:
         named = {"host": parts.netloc, "content-type": "application/json", "accept-encoding": "identity", **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         self._connect_s, self._answer_s, self._keepalive_s = connect_s, answer_s, keepalive_s
+        self._alarms = Alarms[Answering](answer_s, self._give_up)
         self._idle: list[Answering] = []
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Answering:
@@ -176,15 +178,17 @@ class Connections:
         connection = self._kept() or await self._connect()
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
         try:
-            await connection.ask(head.encode() + body, self._answer_s)
+            connection.alarm = self._alarms.set(connection)
+            await connection.ask(head.encode() + body)
         except BaseException:
-            connection.left()
+            self._alarms.unset(connection.alarm)
             connection.close()
             raise
         return connection
 
     def give_back(self, connection: Answering) -> None:
         """Keeps a connection whose answer is complete, and drops any other."""
+        self._alarms.unset(connection.alarm)
         if connection.left():
             self._idle.append(connection)
         else:
@@ -195,6 +199,9 @@ class Connections:
         for connection in self._idle:
             connection.close()
         self._idle.clear()
+
+    def _give_up(self, connection: Answering) -> None:
+        connection.give_up(unavailable(f"the engine took longer than {self._answer_s:g} s (proxy.call_timeout_s)"))
 
     def _kept(self) -> Answering | None:
         """The connection used last; if that has idled for too long, so have all."""

@@ -167,7 +167,7 @@ class Session:
         same = sum(takewhile(bool, map(eq, known, messages)))
         added, gone = messages[same:], known[same:]
         nodes = path[:same]
-        nodes += message_paths.nodes(nodes[-1] if nodes else start, map(message_paths.message_digest, added))
+        nodes += message_paths.nodes(nodes[-1] if nodes else start, added)
         known[same:] = [raw.copy() for raw in takewhile(_is_short, added)]  # a copy does not keep all of its request
         path[same:] = nodes[same:]
         self.size += _size(known[same:]) - _size(gone)
@@ -193,7 +193,7 @@ class Session:
         self.add(known, bytes.fromhex(record.path))
         start = bytes.fromhex(record.start)
         before = start if record.messages_from is None else self.ends.get(record.messages_from, start)
-        self.nodes.update(message_paths.nodes(before, map(message_paths.message_digest, record.messages)), (start,))
+        self.nodes.update(message_paths.nodes(before, record.messages), (start,))
 
     def _chain(self, seq: int) -> list[Known]:
         chain: list[Known] = []

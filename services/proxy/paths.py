@@ -1,10 +1,10 @@
 """Message paths: which earlier call a request goes on from, found by its messages, however the harness re-serialised them.
 
-A message's digest covers what the model would read of it: role, text, tool calls. Two messages are the same if only these
+What counts of a message is what the model would read of it: role, text, tool calls. Two messages are the same if only these
 differ: order of keys and spelling of numbers in arguments (compared as JSON), ids of tool calls (they go by position),
 reasoning (many harnesses drop it), blanks around an assistant's text, a text given as one block, cache markers.
 
-A path is a chain of such digests over the tools and all messages up to a point; equal paths are equal conversations.
+A path is a chain of digests over the tools and what counts of all messages up to a point; equal paths are equal conversations.
 """
 
 from __future__ import annotations
@@ -58,11 +58,15 @@ def start(fields: dict[str, msgspec.Raw]) -> bytes:
     return state.digest()
 
 
-def nodes(at: bytes, digests: Iterable[bytes]) -> list[bytes]:
-    """The path after each of some messages, given by their digests, beginning at the path `at`."""
+def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
+    """The path after each of some OpenAI chat messages (raw JSON), beginning at the path `at`.
+
+    Raises:
+        Refused: 400, one is nested too deeply.
+    """
     found = []
-    for digest in digests:
-        at = _next(at, digest)
+    for raw in messages:
+        at = _hash(at + counted(raw)).digest()
         found.append(at)
     return found
 
@@ -70,11 +74,11 @@ def nodes(at: bytes, digests: Iterable[bytes]) -> list[bytes]:
 def after_reply(at: bytes, reply: Reply) -> bytes:
     """The path after an assistant's reply."""
     calls = [(c.name, c.arguments) for c in reply.tool_calls]
-    return _next(at, _digest("assistant", reply.content.strip(), calls))
+    return _hash(at + _counted("assistant", reply.content.strip(), calls)).digest()
 
 
-def message_digest(raw: msgspec.Raw) -> bytes:
-    """16 bytes over what counts of an OpenAI chat message (raw JSON).
+def counted(raw: msgspec.Raw) -> bytes:
+    """What counts of an OpenAI chat message (raw JSON), in one spelling.
 
     Raises:
         Refused: 400, it is nested too deeply.
@@ -85,14 +89,13 @@ def message_digest(raw: msgspec.Raw) -> bytes:
         content = _content(message.content)
         if message.role == "assistant" and isinstance(content, str):
             content = content.strip()
-        return _digest(message.role, content, calls)
+        return _counted(message.role, content, calls)
     except RecursionError:
         raise bad_request("messages: one is nested too deeply") from None
 
 
-def _digest(role: str, content: Any, calls: Sequence[tuple[str, str]]) -> bytes:
-    counted = [role, content, [[name, _canonical(arguments)] for name, arguments in calls]]
-    return _hash(_encode(counted)).digest()
+def _counted(role: str, content: Any, calls: Sequence[tuple[str, str]]) -> bytes:
+    return _encode((role, content, [(name, _canonical(arguments)) for name, arguments in calls]))
 
 
 def _content(content: str | list[dict[str, Any]] | None) -> Any:
@@ -113,10 +116,6 @@ def _canonical(arguments: str) -> str:
         return _encode(_arguments.decode(text or "{}")).decode()
     except (msgspec.DecodeError, RecursionError, OverflowError):
         return text
-
-
-def _next(at: bytes, digest: bytes) -> bytes:
-    return _hash(at + digest).digest()
 
 
 def _hash(data: bytes = b"") -> blake2b:

@@ -120,9 +120,9 @@ class Recorder:
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
-        message = self._message(
-            call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, await self._version(call)
-        )
+        # an engine loads no weights while calls are open, unless it holds them
+        version = await self._replicas.version(call.begun.replica) if self._holds else call.begun.version
+        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, version)
         if call.turn.media:
             message = await self._without_media(call, message, ids)
         if call.answer.experts:
@@ -130,10 +130,6 @@ class Recorder:
         await self._bus.publish(message)
         call.session.tools.add(message.tools_digest)
         self._learn(call, reply, ids, completion, stop, path)
-
-    async def _version(self, call: Call) -> int:
-        """The weight version that a reply ended under. An engine loads none while calls are open, unless it holds them."""
-        return await self._replicas.version(call.begun.replica) if self._holds else call.begun.version
 
     async def _without_media(self, call: Call, message: CallRecorded, ids: _Ids) -> CallRecorded:
         messages, hashes = await detach(message.messages, self._blobs)

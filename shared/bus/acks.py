@@ -12,6 +12,7 @@ import msgspec
 import nats.errors
 from nats.js.errors import APIError, NoStreamResponseError
 
+from shared.alarms import Alarms
 from shared.bus.nkey import Nkey
 from shared.bus.servers import NatsServer, servers_of
 from shared.bus.wire import Answer, Hello, Wire
@@ -47,22 +48,32 @@ class Acks:
         name: of the connection.
         inbox: what the subjects begin with that answers come to.
         on_error: told what a server complains of, and why there is no connection to it.
+        timeout_s: how long a message may take, and how long a connection to it.
 
     Raises:
         ConfigError: `url` is something else.
     """
 
     def __init__(
-        self, url: str, nkey: Nkey | None, context: ssl.SSLContext, name: str, inbox: str, on_error: Callable[[str], None]
+        self,
+        url: str,
+        nkey: Nkey | None,
+        context: ssl.SSLContext,
+        name: str,
+        inbox: str,
+        on_error: Callable[[str], None],
+        timeout_s: float,
     ) -> None:
         self._servers = deque(servers_of(url))  # the one to be tried first is the first
         self._nkey, self._context, self._name, self._on_error = nkey, context, name, on_error
         self._inbox = inbox
         self._connecting = asyncio.Lock()
         self._wire: Wire | None = None
+        self._timeout_s = timeout_s
+        self._alarms = Alarms[asyncio.Future[Answer]](timeout_s, _give_up)
         self._closed = False
 
-    async def publish(self, subject: str, data: bytes, headers: dict[str, str], timeout_s: float) -> Ack:
+    async def publish(self, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
         """Returns when the message is in its stream.
 
         Raises:
@@ -74,16 +85,16 @@ class Acks:
         """
         wire = self._wire
         if wire is None or wire.lost:
-            wire = await self._connected(timeout_s)
+            wire = await self._connected()
         answer = wire.publish(subject, headers, data)
-        timer = asyncio.get_running_loop().call_later(timeout_s, _give_up, answer)
+        alarm = self._alarms.set(answer)
         try:
             return _checked(await answer)
         except nats.errors.TimeoutError:
             wire.close()  # the server may hang, with the connection open
             raise
         finally:
-            timer.cancel()
+            self._alarms.unset(alarm)
 
     def close(self) -> None:
         """Hangs up, for good."""
@@ -91,11 +102,11 @@ class Acks:
         if self._wire is not None:
             self._wire.close()
 
-    async def _connected(self, timeout_s: float) -> Wire:
+    async def _connected(self) -> Wire:
         if self._closed:
             raise nats.errors.ConnectionClosedError
         try:
-            async with asyncio.timeout(timeout_s), self._connecting:
+            async with asyncio.timeout(self._timeout_s), self._connecting:
                 if self._wire is None or self._wire.lost:
                     self._wire = await self._connect()
                 return self._wire

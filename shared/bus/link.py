@@ -63,7 +63,7 @@ class Link:
         self.client = SteadyClient(demands_tls=any(server.tls for server in servers_of(config.url)))
         self.js: JetStreamContext = self.client.jetstream(timeout=REQUEST_S)
         inbox = inbox_of(user)
-        self.acks = Acks(config.url, self._nkey, self._context, f"{name} publishes", inbox, self._trouble)
+        self.acks = Acks(config.url, self._nkey, self._context, f"{name} publishes", inbox, self._trouble, REQUEST_S)
         self._config, self._name, self._user = config, name, user
         self._troubles: deque[str] = deque(maxlen=3)
 

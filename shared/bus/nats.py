@@ -17,7 +17,7 @@ from shared.bus import DeadLetter, Handler, Lag, Load, Tapped
 from shared.bus.acks import Ack
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
 from shared.bus.letters import headers_of, letter_of
-from shared.bus.link import REQUEST_S, Link
+from shared.bus.link import Link
 from shared.bus.pulls import Pull
 from shared.bus.rights import durable_name
 from shared.bus.strays import Strays
@@ -89,7 +89,7 @@ class NatsBus:
         """Publishes any bytes on a subject, once for an id; raises as `publish` does."""
         check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
         headers[_MSG_ID] = message_id
-        attempt = partial(self._link.acks.publish, subject, data, headers, REQUEST_S)
+        attempt = partial(self._link.acks.publish, subject, data, headers)
         ack = await self._link.retried(f"publish {subject}", attempt)
         if ack.duplicate:
             self.repeats[f"published {kind_in(subject)}"] += 1

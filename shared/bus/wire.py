@@ -59,17 +59,18 @@ class Wire(asyncio.Protocol):
     """
 
     def __init__(self, inbox: str, on_error: Callable[[str], None]) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
         self.lost = self.tls = False
         self.nonce = ""
-        self.greeted: asyncio.Future[None] = loop.create_future()
-        self.ready: asyncio.Future[None] = loop.create_future()
+        self.greeted: asyncio.Future[None] = self._loop.create_future()
+        self.ready: asyncio.Future[None] = self._loop.create_future()
         self._on_error = on_error
         self._transport = cast(asyncio.Transport, None)  # until the connection is made
         self._buffer = bytearray()
         self._inbox = f"{inbox}.{secrets.token_hex(12)}."
         self._count = 0
         self._waiting: dict[bytes, _Waiting] = {}
+        self._unsent: list[bytes] = []
 
     def hello(self, hello: Hello) -> None:
         """Introduces the client; the server's word on it is `ready`."""
@@ -77,7 +78,7 @@ class Wire(asyncio.Protocol):
         self._transport.write(b"CONNECT %b\r\nSUB %b* 1\r\nPING\r\n" % (about, self._inbox.encode()))
 
     def publish(self, subject: str, headers: Mapping[str, str], data: bytes) -> asyncio.Future[Answer]:
-        """Sends a message; the answer is to come.
+        """Sends a message, together with others that are published in the same moment; the answer is to come.
 
         Raises:
             nats.errors.StaleConnectionError: the connection is lost; so does the answer when it breaks.
@@ -89,9 +90,11 @@ class Wire(asyncio.Protocol):
         lines = "".join([f"{name}: {value.translate(_NO_LINES)}\r\n" for name, value in headers.items()])
         head = f"NATS/1.0\r\n{lines}\r\n".encode()
         command = f"HPUB {subject} {inbox} {len(head)} {len(head) + len(data)}\r\n".encode()
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[inbox.encode()] = _Waiting(answer, subject)
-        self._transport.write(b"".join((command, head, data, _LINE)))
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent += (command, head, data, _LINE)
         return answer
 
     def close(self) -> None:
@@ -137,6 +140,10 @@ class Wire(asyncio.Protocol):
             status = bytes(self._buffer[start:body]).partition(_LINE)[0]
             waiting.answer.set_result(Answer(status, bytes(self._buffer[body:end])))
         return end + len(_LINE)
+
+    def _send(self) -> None:
+        self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()
 
     def _control(self, line: bytes) -> None:
         word, _, rest = line.partition(b" ")

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -84,6 +85,7 @@ end
 """
 
 
+@lru_cache(4096)
 def secret_hash(secret: str) -> str:
     """What the store knows of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
@@ -119,6 +121,7 @@ class Intents:
 
     def __init__(self, client: Client, key: Keys) -> None:
         self._key = key
+        self._tables, self._session = [key("replicas"), key("replicas", "calls")], key("sess", "")
         self._begin = client.register_script(_BEGIN)
         self._move = client.register_script(_MOVE)
         self._settle = client.register_script(_SETTLE)
@@ -144,7 +147,7 @@ class Intents:
 
         `hold` if none is open, `sealed` if the call was given up meanwhile.
         """
-        keys = [self._key("replicas"), self._key("replicas", "calls"), self._key("sess", begun.session_id)]
+        keys = [*self._tables, f"{self._session}{begun.session_id}"]
         with store_errors("move a call"):
             reply = await self._move(keys=keys, args=[begun.session_id, begun.seq, begun.replica, *tried])
         if text(reply[0]) != "ok":
@@ -156,7 +159,7 @@ class Intents:
         with store_errors("settle calls"):
             for first in range(0, len(ended), _MOST_AT_ONCE):
                 told = [field for call in ended[first : first + _MOST_AT_ONCE] for field in call]
-                await self._settle(keys=[self._key("replicas", "calls")], args=[self._key("sess", ""), *told])
+                await self._settle(keys=self._tables[1:], args=[self._session, *told])
 
     async def _begin_all(self) -> None:
         while self._asked:
@@ -170,13 +173,9 @@ class Intents:
         self._beginning = None
 
     async def _run_begin(self, asked: list[_Asked]) -> list[Begun | Refusal]:
-        keys = [
-            self._key("replicas"),
-            self._key("replicas", "calls"),
-            *(self._key("secret", secret_hash(a.secret)) for a in asked),
-        ]
+        keys = [*self._tables, *[self._key("secret", secret_hash(a.secret)) for a in asked]]
         with store_errors("register a call"):
-            replies = await self._begin(keys=keys, args=[self._key("sess", ""), LIFE_S, *(a.proxy_id for a in asked)])
+            replies = await self._begin(keys=keys, args=[self._session, LIFE_S, *[a.proxy_id for a in asked]])
         return [_begun(reply) for reply in replies]
 
     async def _answer(self, asked: list[_Asked], replies: list[Begun | Refusal]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections import deque
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
 )
+
+from shared.alarms import Alarms
 
 _PAUSE_S = 0.05
 _KINDS = {
@@ -57,6 +60,7 @@ class Line:
         self._login, self._timeout_s, self._context = login, timeout_s, context
         self._connecting = asyncio.Lock()
         self._wire: _Wire | None = None
+        self._alarms = Alarms[asyncio.Future[Any]](timeout_s, _give_up)
 
     async def run(self, *command: Any) -> Any:
         """The reply to a command. It is repeated when the connection breaks or the server is still loading its data.
@@ -65,21 +69,36 @@ class Line:
             TimeoutError: there was none in time.
             RedisError: the server's last word.
         """
-        packed = _pack(command)
+        packed, until = _pack(command), time.monotonic() + self._timeout_s
+        wire = self._wire
         try:
-            async with asyncio.timeout(self._timeout_s):
-                while True:
-                    try:
-                        return await (await self._connected()).send(packed)
-                    except AuthenticationError:
-                        raise
-                    except NoPermissionError as e:
-                        raise NoPermissionError(f"user {self._login.user if self._login else 'default'}: {e}") from None
-                    except ConnectionError:  # that the server is loading counts as such, too
-                        await asyncio.sleep(_PAUSE_S)
+            if wire is not None and not wire.lost:
+                reply = wire.send(packed)
+                alarm = self._alarms.set(reply)
+                try:
+                    return await reply
+                except AuthenticationError:
+                    raise
+                except ConnectionError:  # that the server is loading counts as such, too
+                    await asyncio.sleep(_PAUSE_S)
+                finally:
+                    self._alarms.unset(alarm)
+            async with asyncio.timeout(until - time.monotonic()):
+                return await self._patiently(packed)
+        except NoPermissionError as e:
+            raise NoPermissionError(f"user {self._login.user if self._login else 'default'}: {e}") from None
         except TimeoutError:
             self.close()  # a server that hangs might answer to this when something else was asked
             raise
+
+    async def _patiently(self, packed: bytes) -> Any:
+        while True:
+            try:
+                return await (await self._connected()).send(packed)
+            except AuthenticationError:
+                raise
+            except ConnectionError:
+                await asyncio.sleep(_PAUSE_S)
 
     def close(self) -> None:
         """Hangs up; the next command connects again."""
@@ -117,13 +136,14 @@ class _Wire(asyncio.Protocol):
         self.lost = False
         self._reader = hiredis.Reader(replyError=_error, notEnoughData=_NOTHING)
         self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
         self._transport: asyncio.Transport | None = None
 
     def send(self, command: bytes) -> asyncio.Future[Any]:
         """Sends a command; its reply is to come."""
         if self.lost or self._transport is None:
             raise ConnectionError("the connection to the store broke")
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(reply)
         self._transport.write(command)
         return reply
@@ -157,6 +177,11 @@ class _Wire(asyncio.Protocol):
             reply.set_exception(content)
         else:
             reply.set_result(content)
+
+
+def _give_up(reply: asyncio.Future[Any]) -> None:
+    if not reply.done():
+        reply.set_exception(TimeoutError())
 
 
 def _pack(command: tuple[Any, ...]) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from services.proxy.dialects.base import Reply, ToolCall, Usage
 from services.proxy.errors import Refused
-from services.proxy.paths import after_reply, message_digest, nodes, start
+from services.proxy.paths import after_reply, counted, nodes, start
 
 Json = dict[str, Any]
 
@@ -54,12 +54,12 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_the_model_would_read_alike_is_the_same(one: Json, other: Json) -> None:
-    assert message_digest(raw(one)) == message_digest(raw(other))
+    assert counted(raw(one)) == counted(raw(other))
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_what_it_would_read_otherwise_is_not(one: Json, other: Json) -> None:
-    assert message_digest(raw(one)) != message_digest(raw(other))
+    assert counted(raw(one)) != counted(raw(other))
 
 
 @given(st.text(), st.lists(st.tuples(st.text(), st.text()), max_size=2))
@@ -70,19 +70,19 @@ def test_a_reply_that_is_sent_back_is_on_its_own_path(content: str, tools: list[
     back = text("assistant", content)
     if calls:
         back["tool_calls"] = [{"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
-    assert nodes(begin, [message_digest(raw(back))]) == [after_reply(begin, reply)]
+    assert nodes(begin, [raw(back)]) == [after_reply(begin, reply)]
 
 
 @pytest.mark.parametrize("value", [10**30, json.loads("[" * 300 + "]" * 300)])
 def test_parts_may_hold_any_json(value: Any) -> None:
     part, more = {"type": "odd", "value": value}, {"type": "odd", "value": [value]}
-    assert message_digest(raw(text("user", [part]))) != message_digest(raw(text("user", [more])))
+    assert counted(raw(text("user", [part]))) != counted(raw(text("user", [more])))
 
 
 def test_a_message_that_is_nested_too_deeply_is_refused() -> None:
     deep = b'{"role": "user", "content": [{"type": "odd", "value": ' + b"[" * 50_000 + b"]" * 50_000 + b"}]}"
     with pytest.raises(Refused, match="nested too deeply"):
-        message_digest(msgspec.Raw(deep))
+        counted(msgspec.Raw(deep))
 
 
 def test_other_tools_are_another_conversation() -> None:

@@ -72,7 +72,7 @@ class World:
     troubles: list[str]
 
     async def publish(self, data: bytes = b"body", **headers: str) -> None:
-        await self.acks.publish("forge.v1.x", data, headers, 0.5)
+        await self.acks.publish("forge.v1.x", data, headers)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def world() -> AsyncIterator[World]:
     server, troubles = Server(), list[str]()
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     url, context = f"nats://127.0.0.1:{listener.sockets[0].getsockname()[1]}", ssl.create_default_context()
-    acks = Acks(url, nkey_of(SEED, "a test"), context, "tests", "_INBOX.me", troubles.append)
+    acks = Acks(url, nkey_of(SEED, "a test"), context, "tests", "_INBOX.me", troubles.append, 0.5)
     yield World(server, acks, troubles)
     acks.close()
     listener.close()
