@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta, Usage
 from services.proxy.errors import broken
+from services.proxy.sse import data_of, lines_of
 from shared.errors import FidelityError
 
 _NULL = msgspec.Raw(b"null")
@@ -83,7 +84,8 @@ class _Reply(msgspec.Struct, gc=False):
     error: str | dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(_Reply).decode
+_decoder = msgspec.json.Decoder(_Reply)
+_decode, _decode_lines = _decoder.decode, _decoder.decode_lines
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PROMPT = b'"prompt_token_ids":['  # in a string of JSON, its quotes would be escaped
 _LOWEST = -3.0e38  # of a float32, in which log-probs are kept
@@ -128,18 +130,42 @@ class Answer(msgspec.Struct):
             Refused: the engine reported an error inside the stream; what came before it counts.
             FidelityError: one of them cannot be read.
         """
-        said = []
+        return self._add(map(self._read, events), len(events))
+
+    def feed(self, events: bytes) -> list[Said]:
+        """Takes in whole server-sent events, as `add` does what they hold. Many that came together are read in one step."""
+        if not self.prompt:
+            events = self._without_prompt(events)
+        lines, count = lines_of(events)
         try:
-            for at, data in enumerate(events):
-                for choice in self._read(data).choices:
-                    if choice.delta is not None:
-                        said.append(choice.delta)
-                    self._take(choice, choice.delta)
-                    if choice.finish_reason is not None and not self.closing:
-                        self.closing = len(events) - at
+            replies = _decode_lines(lines)
+        except _UNREADABLE:  # some of them may be as they should be
+            replies = []
+        return self._add(replies, count) if len(replies) == count else self.add(data_of(events))
+
+    def _add(self, replies: Iterable[_Reply], count: int) -> list[Said]:
+        """Takes in some replies, `count` of them. What they say all comes through here: its price is that of a chunk."""
+        all_said: list[Said] = []
+        completion, logprobs, content = self.completion, self.logprobs, self._content
+        try:
+            for at, reply in enumerate(replies):
+                if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
+                    self._add_facts(reply)
+                for choice in reply.choices:
+                    if (said := choice.delta or choice.message) is not None:
+                        all_said.append(said)
+                        content.append(said.content or "")
+                        if said.reasoning or said.reasoning_content or said.tool_calls:  # few have any
+                            self._add_rarer(said)
+                    completion.extend(choice.token_ids or ())
+                    if choice.logprobs is not None:
+                        for token in choice.logprobs.content or ():
+                            logprobs.append(token.logprob)
+                    if choice.finish_reason is not None:
+                        self._add_end(choice, count - at)
         except _UNREADABLE as e:
             raise _unreadable(e) from None
-        return said
+        return all_said
 
     def add_whole(self, body: bytes) -> None:
         """Takes in a reply that was not streamed.
@@ -148,14 +174,13 @@ class Answer(msgspec.Struct):
             Refused, FidelityError: as `add`; also when the reply is not finished.
         """
         try:
-            choices = self._read(body).choices
+            reply = self._read(body)
         except _UNREADABLE as e:
             raise _unreadable(e) from None
-        for choice in choices:
-            message = choice.message or Said()
-            for index, call in enumerate(message.tool_calls or ()):
+        for choice in reply.choices:
+            for index, call in enumerate((choice.message and choice.message.tool_calls) or ()):
                 call.index = index
-            self._take(choice, message)
+        self._add([reply], 1)
         if self.finish_reason is None:
             raise broken("the engine's reply has no finish_reason")
 
@@ -189,15 +214,16 @@ class Answer(msgspec.Struct):
             raise FidelityError("the engine gave a log-prob that is not finite")
 
     def _read(self, data: bytes) -> _Reply:
-        if not self.prompt and (at := data.find(_PROMPT)) >= 0:  # to read over its numbers would cost as much as all the rest
-            start = at + len(_PROMPT) - 1
-            end = data.find(b"]", start) + 1
-            self.prompt = data[start:end]
-            data = data[:start] + b"null" + data[end:]
-        reply = _decode(data)
-        if reply.prompt_token_ids is not _NULL or reply.usage is not None or reply.error is not None:  # few have any
-            self._add_facts(reply)
-        return reply
+        return _decode(data if self.prompt else self._without_prompt(data))
+
+    def _without_prompt(self, data: bytes) -> bytes:
+        """Cuts the prompt's ids out, if they are there: to read over its numbers would cost as much as all the rest."""
+        if (at := data.find(_PROMPT)) < 0:
+            return data
+        start = at + len(_PROMPT) - 1
+        end = data.find(b"]", start) + 1
+        self.prompt = data[start:end]
+        return data[:start] + b"null" + data[end:]
 
     def _add_facts(self, reply: _Reply) -> None:
         if reply.error is not None:
@@ -209,22 +235,12 @@ class Answer(msgspec.Struct):
             if reply.usage.prompt_tokens_details is not None:
                 self._cached = reply.usage.prompt_tokens_details.cached_tokens or 0
 
-    def _take(self, choice: _Choice, said: Said | None) -> None:
-        if said is not None:
-            if said.content:
-                self._content.append(said.content)
-            if said.reasoning or said.reasoning_content or said.tool_calls:  # few have any
-                self._take_rarer(said)
-        if choice.token_ids:
-            self.completion.extend(choice.token_ids)
-        if choice.logprobs is not None:
-            for token in choice.logprobs.content or ():
-                self.logprobs.append(token.logprob)
-        if choice.finish_reason is not None:
-            self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
-            self.experts = choice.routed_experts or ""
+    def _add_end(self, choice: _Choice, left: int) -> None:
+        self.finish_reason, self.stop_reason = choice.finish_reason, choice.stop_reason
+        self.experts = choice.routed_experts or ""
+        self.closing = self.closing or left
 
-    def _take_rarer(self, said: Said) -> None:
+    def _add_rarer(self, said: Said) -> None:
         if said.thought:
             self._reasoning.append(said.thought)
         for part in said.tool_calls or ():

@@ -86,7 +86,7 @@ class Passed(_Base):
         await self._client.start(200, EVENTS, cache_control="no-cache")
         while piece := await content.next():
             events, ended = splitter.feed(piece), answer.finish_reason is not None
-            answer.add(data_of(events))
+            answer.feed(events)
             passed = self._passed(events) if not ended else 0
             tail += events[passed:]
             if passed:
@@ -126,14 +126,14 @@ class Worded(_Base):
     async def _take(self, content: Answering) -> None:
         splitter, streamed = SseSplitter(), self._call.turn.stream
         while piece := await content.next():
-            if data := data_of(splitter.feed(piece)):
-                said = self._read(data)
+            if events := splitter.feed(piece):
+                said = self._read(events)
                 if streamed and (words := self._words(said)):
                     await self._client.start(200, EVENTS, cache_control="no-cache")
                     await self._client.send(words)
 
-    def _read(self, data: list[bytes]) -> list[Said]:
-        return self._call.answer.add(data)
+    def _read(self, events: bytes) -> list[Said]:
+        return self._call.answer.feed(events)
 
     def _words(self, said: list[Said]) -> bytes:
         opening = b"" if self._started else self._writer.start(self._call.answer.prompt_length)
@@ -151,5 +151,5 @@ class Taught(Worded):
         async with self._call.engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
             await take(content)
 
-    def _read(self, data: list[bytes]) -> list[Said]:
-        return self._call.answer.add([chunk for one in data for chunk in self._chunks.read(one)])
+    def _read(self, events: bytes) -> list[Said]:
+        return self._call.answer.add([chunk for one in data_of(events) for chunk in self._chunks.read(one)])

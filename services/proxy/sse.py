@@ -8,6 +8,9 @@ _BLANKS = (b"\n\n", b"\n\r\n")
 _END = re.compile(rb"\n\r?\n")
 _DATA = b"data:"
 _DONE = b"[DONE]"
+_LAST = b"data: [DONE]\n\n"
+_OPEN, _CLOSE = b"data: {", b"}\n\n"
+_BETWEEN = _CLOSE + _OPEN
 _LF, _CR = b"\n\r"  # numbers: in a search for bytes, Python first makes and drops an error
 
 
@@ -43,6 +46,17 @@ def data_of(events: bytes) -> list[bytes]:
     if not events.startswith(b"data: ") or _CR in events or any([_LF in data for data in found]):
         found = [_data(event) for event in _END.split(events)]
     return [data for data in found if data and data != _DONE]
+
+
+def lines_of(events: bytes) -> tuple[bytes, int]:
+    """The data of whole events, one a line, and how many there are: in one step where each is an object on one line, as nearly
+    always. Other events give lines that are not so many JSON texts: an object can only begin behind one that is complete.
+    """
+    data = events.removesuffix(_LAST)
+    if not (data.startswith(_OPEN) and data.endswith(_CLOSE)):
+        return b"", -1
+    found = data[len(_OPEN) - 1 : 1 - len(_CLOSE)].split(_BETWEEN)
+    return b"}\n{".join(found), len(found)
 
 
 def _data(event: bytes) -> bytes:

@@ -6,10 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Usage
 from services.proxy.errors import Refused
+from services.proxy.sse import data_of
 from shared.errors import FidelityError
 
 
@@ -94,3 +97,37 @@ def test_what_came_before_an_error_in_one_piece_with_it_counts() -> None:
     with pytest.raises(Refused, match="out of memory"):
         answer.add([json.dumps({"choices": [choice]}).encode(), b'{"error":"out of memory"}'])
     assert (answer.completion, answer.logprobs, answer.reply.content) == ([5], [-0.5], "ok")
+
+
+def event(**choice: Any) -> bytes:
+    return b"data: " + json.dumps({"choices": [choice]}, separators=(",", ":")).encode() + b"\n\n"
+
+
+SAID = event(delta={"content": "a}\n\ndata: {"}, token_ids=[5], logprobs={"content": [{"logprob": -0.5}]})
+EVENTS = [
+    SAID, SAID, SAID,
+    event(delta={}, token_ids=[6], logprobs={"content": [{"logprob": -1}]}, finish_reason="stop"),
+    b'data: {"choices":[],"prompt_token_ids":[1,2,3]}\n\n',
+    b'data: {"choices":[],"usage":{"prompt_tokens":3}}\n\n',
+    b"data: [DONE]\n\n", b": ping\n\n",
+    b'event: x\r\ndata: {"choices":\r\ndata: []}\r\n\r\n', b'data: {"error":"full"}\n\n',
+    b'data: {"choices":[\n\n',
+    b"data: ]}\n\n", b'data: ]}{"choices":[]}\n\n', b"data: {} {}\n\n", b"data: 5\n\n", b"data: {}}\n\n",
+    b'data: {"x":{}\n\n', b'data: {"x":[{}\n\n', b"data: {}]}\n\n",
+]  # fmt: skip
+
+
+def told(events: bytes, *, together: bool) -> tuple[Any, ...]:
+    answer, refused = Answer(), None
+    try:
+        said = answer.feed(events) if together else answer.add(data_of(events))
+    except (Refused, FidelityError) as e:
+        said, refused = [], type(e)
+    prompt = None if refused else answer.prompt  # that came behind an error is nobody's
+    counted = (answer.completion, answer.logprobs, answer.finish_reason, answer.closing)
+    return prompt, counted, answer.reply.content, refused, repr(said)
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=6))
+def test_events_that_came_together_say_what_they_say_one_by_one(events: list[bytes]) -> None:
+    assert told(b"".join(events), together=True) == told(b"".join(events), together=False)
