@@ -21,27 +21,33 @@ async def test_what_is_not_done_in_time_rings_and_nothing_else() -> None:
 
 
 async def test_each_is_waited_for_as_long_as_the_others() -> None:
-    rung: list[tuple[float, float]] = []
-    alarms = Alarms[float](0.05, lambda began: rung.append((began, time.monotonic())))
+    rung, last = list[tuple[float, float]](), asyncio.Event()
+
+    def ring(began: float) -> None:
+        rung.append((began, time.monotonic()))
+        if len(rung) == 4:
+            last.set()
+
+    alarms = Alarms[float](0.05, ring)
     for _ in range(4):
         alarms.set(time.monotonic())
         await asyncio.sleep(0.02)
-    while len(rung) < 4:
-        await asyncio.sleep(0.01)
+    await last.wait()
     assert [began for began, _ in rung] == sorted(began for began, _ in rung)
     assert all(at - began >= 0.05 for began, at in rung)
 
 
 async def test_one_that_rings_may_begin_another_wait() -> None:
-    rung: list[int] = []
+    rung, last = list[int](), asyncio.Event()
 
     def ring(number: int) -> None:
         rung.append(number)
         if number < 3:
             alarms.set(number + 1)
+        else:
+            last.set()
 
     alarms = Alarms[int](0.005, ring)
     alarms.set(1)
-    while len(rung) < 3:
-        await asyncio.sleep(0.01)
+    await last.wait()
     assert rung == [1, 2, 3]
