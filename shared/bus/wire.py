@@ -142,7 +142,8 @@ class Wire(asyncio.Protocol):
         return end + len(_LINE)
 
     def _send(self) -> None:
-        self._transport.write(b"".join(self._unsent))
+        if not self.lost:
+            self._transport.write(b"".join(self._unsent))
         self._unsent.clear()
 
     def _control(self, line: bytes) -> None:
