@@ -29,7 +29,7 @@ class Script:
         self._digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
     async def __call__(self, keys: Sequence[Any] = (), args: Sequence[Any] = ()) -> Any:
-        """What it returns; it is sent as a whole where the store does not know it."""
+        """What it returns. Its text is sent where the store does not know it."""
         try:
             return await self._line.run("EVALSHA", self._digest, len(keys), *keys, *args)
         except NoScriptError:
@@ -102,8 +102,8 @@ class store_errors:
             raise StoreUnavailable(f"the store failed to {self._what}: no answer in time; is the server up?") from error
         if isinstance(error, NoPermissionError):
             raise StoreRefused(
-                f"the store refused to {self._what}: {error}; it was given the password of somebody else, or has an older list of "
-                "users (`openforge keys make` writes a new one)"
+                f"the store refused to {self._what}: {error}; it was given the password of somebody else, or has an older list "
+                "of users (`openforge keys make` writes a new one)"
             ) from error
         if isinstance(error, RedisError):
             raise StoreUnavailable(f"the store failed to {self._what}: {error}") from error
