@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis.asyncio as redis
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from shared.config import TlsConfig
-from shared.errors import StoreRefused, StoreUnavailable
+from shared.errors import ConfigError, StoreRefused, StoreUnavailable
 from shared.keys import PASSWORD, secret_of
 from shared.store.line import Line, Login
 from shared.tls import check_scheme, context_of
@@ -66,9 +67,11 @@ def connect(url: str, login: Login | None = None, timeout_s: float = 5.0, tls: T
         tls: how the server is known, where it is reached by TLS.
 
     Raises:
-        ConfigError: a file of the certificates cannot be read, or they are set without TLS.
+        ConfigError: a file of the certificates cannot be read, or they are set without TLS; or the URL holds a password.
     """
     tls = tls or TlsConfig()
+    if "@" in urlsplit(url).netloc:
+        raise ConfigError("store.url has a name or a password in it; set store.keys to a folder with passwords instead")
     check_scheme(tls, url, "rediss", "store")
     context = context_of(tls, "store.tls") if url.startswith("rediss://") else None
     client = _Client.from_url(url, protocol=2)

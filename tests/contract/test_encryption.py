@@ -141,6 +141,9 @@ def test_certificates_that_would_not_be_used_or_cannot_be_read_are_an_error(made
     (tmp_path / "text.pem").write_text("no certificate")
     with pytest.raises(ConfigError, match=r"text\.pem.*PEM files"):
         connect("rediss://127.0.0.1/0", None, 1.0, TlsConfig(ca=str(tmp_path / "text.pem")))
+    with pytest.raises(ConfigError, match=r"store\.keys to a folder") as refused:
+        connect("redis://:secret@127.0.0.1/0")
+    assert "secret" not in str(refused.value)
     with pytest.raises(ValueError, match="belong together"):
         TlsConfig(cert="a.pem")
 

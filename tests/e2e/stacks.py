@@ -104,6 +104,18 @@ class LiveStack:
         return find_service(self.process.pid, name)
 
 
+def files_with(folder: Path, text: str) -> set[str]:
+    """Files below a folder that hold a text: of a run folder these are logs, streams, and every write to the store."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)) for file in files if text.encode() in file.read_bytes()}
+
+
+def check_secret(stack: LiveStack, session: str, secret: str) -> None:
+    """The secret of a session is nowhere at rest, though much is told of the session."""
+    assert {file.partition("/")[0] for file in files_with(stack.folder, session)} >= {"logs", "nats", "store"}
+    assert files_with(stack.folder, secret) == set()
+
+
 def engine_of(stack: LiveStack, program: str) -> psutil.Process:
     """The process of the stack's engine, by a word of its command line."""
     return next(p for p in psutil.Process(stack.process.pid).children() if program in p.cmdline())

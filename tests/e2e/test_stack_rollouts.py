@@ -12,6 +12,7 @@ import openai
 import pytest
 
 from services.orchestrator.harnesses.installed import cache_folder, is_installed
+from services.proxy.sessions import secret_of
 from shared.events import (
     CallRecorded,
     GroupCompleted,
@@ -23,7 +24,7 @@ from shared.events import (
     TrajectoryDiscarded,
 )
 from shared.subjects import tap_pattern
-from tests.e2e.stacks import LiveStack, live_stack, openforge, write_config
+from tests.e2e.stacks import LiveStack, check_secret, live_stack, openforge, write_config
 from tests.waiting import until
 
 GROUPS, SIZE = 6, 4
@@ -107,7 +108,10 @@ async def test_attached_rollout_and_tap(tmp_path: Path) -> None:
         assert code == 0, out
         assert "reward 1" in out
         tap.cancel()
-        assert [m.seq for m in seen if isinstance(m, CallRecorded)] == [1, 2]
+        calls = [m for m in seen if isinstance(m, CallRecorded)]
+        assert [m.seq for m in calls] == [1, 2]
+        session, key = calls[0].session_id, stack.running.env[stack.config.proxy.control_key_env]
+        check_secret(stack, session, secret_of(key, stack.config.run.id, session))
 
 
 async def test_a_harness_of_ones_own_runner_is_recorded_and_scored(tmp_path: Path) -> None:
@@ -131,6 +135,7 @@ async def test_a_harness_of_ones_own_runner_is_recorded_and_scored(tmp_path: Pat
         assert code == 2, out
         assert "has ended" in out
         tap.cancel()
+        check_secret(stack, env["OPENFORGE_SESSION"], env["OPENAI_API_KEY"])
     [group] = [m for m in seen if isinstance(m, GroupCompleted)]
     assert [(t.task, t.harness, t.reward, t.calls) for t in group.trajectories] == [("fix", "mine", -0.5, 1)]
 
