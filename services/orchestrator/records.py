@@ -2,7 +2,7 @@
 
 rollouts/<session id>/start.json     the command and the number of the attempt: it was accepted
                       asked.json     limits of its sandbox: it was asked for
-                      spec.json      what the runner was told, where it is a process of this machine
+                      spec.json      what the runner was told, where it is a process of this machine; it goes with the sandbox
                       status.json    what the runner tells
                       outcome.json   the attempt's last message, written once it was published
                       agent.log verify.log runner.log

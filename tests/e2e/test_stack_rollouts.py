@@ -111,7 +111,7 @@ async def test_attached_rollout_and_tap(tmp_path: Path) -> None:
         calls = [m for m in seen if isinstance(m, CallRecorded)]
         assert [m.seq for m in calls] == [1, 2]
         session, key = calls[0].session_id, stack.running.env[stack.config.proxy.control_key_env]
-        check_secret(stack, session, secret_of(key, stack.config.run.id, session))
+        await check_secret(stack, session, secret_of(key, stack.config.run.id, session))
 
 
 async def test_a_harness_of_ones_own_runner_is_recorded_and_scored(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_harness_of_ones_own_runner_is_recorded_and_scored(tmp_path: Pat
         assert code == 2, out
         assert "has ended" in out
         tap.cancel()
-        check_secret(stack, env["OPENFORGE_SESSION"], env["OPENAI_API_KEY"])
+        await check_secret(stack, env["OPENFORGE_SESSION"], env["OPENAI_API_KEY"])
     [group] = [m for m in seen if isinstance(m, GroupCompleted)]
     assert [(t.task, t.harness, t.reward, t.calls) for t in group.trajectories] == [("fix", "mine", -0.5, 1)]
 

@@ -119,6 +119,7 @@ class LocalBackend:
                 await asyncio.to_thread(kill_tree, held(runner))
             await self._gone(name)
         await asyncio.to_thread(self._sandboxes.remove, name)
+        (self._records / name / SPEC).unlink(missing_ok=True)  # the rollout's secret is in it
 
     async def logs(self, name: str) -> bytes:
         """See `Backend.logs`."""
