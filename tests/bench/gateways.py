@@ -14,12 +14,16 @@ from typing import Literal
 import aiohttp
 
 from services.dev.servers import free_port
+from shared.bus.nats import connect_nats
+from shared.config import BusConfig
+from shared.keys import OPERATOR
 from tests.bench.bodies import PATHS, Api
 from tests.bench.processes import Child, Failed
 from tests.bench.rllm import install
 from tests.embedded import nats, valkey
 
 _HOST = "http://127.0.0.1"
+_KEPT = 8 * 1024**3  # bytes of records
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class World:
         for server in (self._nats, self._valkey):
             self._stack.callback(server.kill)
             await server.start()
+        bus = BusConfig(url=self._nats.address.url, keys=self._nats.address.keys, max_bytes=_KEPT)
+        await (await connect_nats(bus, "bench", OPERATOR)).close()  # makes the streams, for which proxies wait
         engine = self._child("engine", [sys.executable, "-m", "tests.bench.upstream", str(self._engine_port)])
         await engine.answering(f"{self._engine}/health")
 
@@ -120,7 +126,7 @@ class World:
         port, control, key, run = free_port(), free_port(), secrets.token_hex(8), f"bench-{mode}"
         config = {
             "run": {"id": run, "root": str(self._folder)},
-            "bus": {"url": self._nats.address.url, "keys": self._nats.address.keys, "max_bytes": 8 * 1024**3},
+            "bus": {"url": self._nats.address.url, "keys": self._nats.address.keys, "max_bytes": _KEPT},
             "store": {"url": self._valkey.address.url, "keys": self._valkey.address.keys},
             "engine": {"url": self._engine, "max_model_len": 131_072},
             "proxy": {"port": port, "control_port": control, "mode": mode},

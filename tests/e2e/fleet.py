@@ -110,11 +110,11 @@ async def fleet(folder: Path, mode: Literal["record", "splice"], rules: Iterable
             config.proxy.control_key_env: KEY,
         }
         proxies = (_proxy(folder / "proxy0", config, env), _proxy(folder / "proxy1", config, env))
+        bus = await connect_nats(config.bus, config.run.id, OPERATOR)  # makes the streams, for which proxies wait
+        stack.push_async_callback(bus.close)
         for program in (engine, *proxies):
             stack.push_async_callback(program.kill)
             await program.start()
-        bus = await connect_nats(config.bus, config.run.id, OPERATOR)
-        stack.push_async_callback(bus.close)
         http = await stack.enter_async_context(aiohttp.ClientSession())
         yield Fleet(config, proxies, bus, http, folder / "engine.jsonl", env)
 
