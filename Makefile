@@ -22,11 +22,11 @@ demo: setup ## train the example agent (SEED=0 HARNESS=mini REWARD=coin MODE=spl
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(HARNESS),--harness $(HARNESS)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check ## checks and tests, with real engines and servers
-	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet"
+	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet and not long"
 	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long"
 
-test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push
-	@$(BIN)/python -m pytest tests/e2e -m long
+test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push; learners on Ray
+	@$(BIN)/python -m pytest tests/contract tests/e2e -m long
 
 kubernetes: ## build a small real Kubernetes from Debian's source, unless it is there (minutes; Debian 12)
 	@scripts/kubernetes.sh build

@@ -85,6 +85,10 @@ class Learner(Protocol):
         """Goes on from what `save_checkpoint` wrote."""
         ...
 
+    def close(self) -> None:
+        """Ends processes of its own, and gives back their GPUs; nothing else may be asked of it afterwards."""
+        ...
+
 
 LearnerFactory = Callable[[Path, LearnerSettings], Learner]
 """Makes a learner from a model folder, in the thread that will use it."""

@@ -41,6 +41,7 @@ class Run:
         self._tools = tools
         self._config = tools.config
         self._state = tools.history.state
+        self._learning: Learner | None = None
 
     async def execute(self) -> None:
         """Carries the run to its end. What came of it is in the summary.
@@ -52,6 +53,8 @@ class Run:
         error = await self._outcome()
         if error != STOPPED:  # rollouts of a trainer that is stopped go on: the next one takes them up
             await end_rollouts(self._tools, ok=not error)
+            if self._learning is not None:
+                await self._tools.thread.run(self._learning.close)
         self._save_summary(failed=bool(error))
         self._tools.summary.ok, self._tools.summary.error = not error, error or self._imbalance()
         self._save_summary(failed=bool(error))
@@ -85,7 +88,7 @@ class Run:
         order = TaskOrder(tasks, self._config.run.seed, config.quarantine_after, state.position, state.failures)
         heldout = find_tasks(self._config.tasks.heldout, "tasks.heldout") if config.eval_episodes else []
         taken = await self._learner(await self._warm_start(base))
-        learner = taken.learner
+        learner = self._learning = taken.learner
         await self._wait_for_engine()
         rollouts = Rollouts(tools, order)
         training = Training(tools, learner, publisher, rollouts, taken.metrics)
@@ -191,7 +194,7 @@ def learner_settings(config: Config) -> LearnerSettings:
     """The learner's settings for RL.
 
     Raises:
-        ConfigError: rollouts would be greedy, a row could be longer than a micro-batch, or the learner is to be on GPUs.
+        ConfigError: rollouts would be greedy, a row could be longer than a micro-batch, or the learner is to be Megatron's.
     """
     trainer, budget = config.trainer, config.trainer.actor.ppo_max_token_len_per_gpu
     if config.engine.max_model_len > budget:
@@ -199,10 +202,10 @@ def learner_settings(config: Config) -> LearnerSettings:
             f"a row may have engine.max_model_len = {config.engine.max_model_len} tokens, and is never cut for training; set "
             f"trainer.actor.ppo_max_token_len_per_gpu = {budget} to as many or more"
         )
-    if trainer.parallel.nnodes:
+    if trainer.parallel.strategy == "megatron":
         raise ConfigError(
-            f"trainer.parallel.nnodes = {trainer.parallel.nnodes}: a learner on GPUs cannot be started yet, only looked at "
-            "(`openforge check CONFIG --dry-run`); set it to 0"
+            "trainer.parallel.strategy = megatron: such a learner cannot be started yet, only looked at (`openforge check "
+            "CONFIG --dry-run`); set it to fsdp2"
         )
     if not config.proxy.temperature:
         raise ConfigError("proxy.temperature is 0: greedy rollouts do not explore, and have no log-probs to learn from")

@@ -40,6 +40,8 @@ def verl_learner(model: Path, settings: LearnerSettings) -> Learner:
     """A learner on veRL's training worker."""
     # Torch's threads spin while they wait for each other. With as many processes as cores, a step then takes ten times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if settings.parallel.nnodes and settings.parallel.device == "cuda":
+        os.environ.setdefault("VERL_PLATFORM", "nvidia")  # veRL reads it once; the learner's processes get it, too
     from services.trainer.learner import VerlLearner
 
     return VerlLearner(model, settings)

@@ -1,4 +1,4 @@
-"""Where the learner runs: as ranks on this machine, or on nodes of GPUs. The names are veRL's where it has one."""
+"""Where the learner runs: as ranks on this machine, or on the nodes of a Ray cluster. The names are veRL's where it has one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ class ParallelConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         ranks: processes on this machine that share the model and each batch, without GPUs.
-        nnodes: machines with GPUs, as veRL's worker groups on Ray; 0 for the ranks of this machine.
-        n_gpus_per_node: GPUs of each, all of them for the learner.
+        nnodes: machines of a Ray cluster, for veRL's worker groups; 0 for the ranks of this machine.
+        n_gpus_per_node: processes of the learner on each, with a GPU of its own each.
+        device: what those processes run on: `cuda`, or `cpu` to try it without GPUs.
         strategy: what shards the model: `fsdp2`, or `megatron` on GPUs.
         fsdp_size: GPUs that share one copy of the model under fsdp2; -1 for all of them.
         ulysses_sequence_parallel_size: GPUs that share a row under fsdp2.
@@ -32,6 +33,7 @@ class ParallelConfig(Section, frozen=True, kw_only=True):
     ranks: Count = 1
     nnodes: Whole = 0
     n_gpus_per_node: Count = 8
+    device: Literal["cuda", "cpu"] = "cuda"
     strategy: Literal["fsdp2", "megatron"] = "fsdp2"
     fsdp_size: Annotated[int, Meta(ge=-1)] = -1
     ulysses_sequence_parallel_size: Count = 1
@@ -52,6 +54,8 @@ class ParallelConfig(Section, frozen=True, kw_only=True):
     @property
     def data_parallel(self) -> int:
         """Parts that a batch is cut into; whole only if the sizes divide."""
+        if not self.nnodes:
+            return self.ranks
         if self.strategy == "fsdp2":
             return self.world // self.ulysses_sequence_parallel_size
         return self.world // (self.tensor_model_parallel_size * self.pipeline_model_parallel_size * self.context_parallel_size)

@@ -11,7 +11,7 @@ from services.trainer.dryrun.shape import Shape, read_shape
 from services.trainer.dryrun.sizes import problems
 from services.trainer.gpu.classes import worker_config
 from services.trainer.ports import LearnerSettings
-from shared.config import Config
+from shared.config import Config, ParallelConfig
 from shared.errors import ConfigError
 
 
@@ -46,7 +46,7 @@ def _model(shape: Shape) -> Iterator[Line]:
 
 def _layout(config: Config, shape: Shape) -> Iterator[Line]:
     parallel = config.trainer.parallel
-    kind = "GPUs" if parallel.nnodes else "ranks without GPUs"
+    kind = "GPUs" if _gpus(parallel) else "processes without GPUs"
     yield Line("processes", f"{parallel.world} {kind}, {parallel.strategy}; a batch is cut into {parallel.data_parallel} parts")
     wrong = problems(config, shape)
     yield from (Line("sizes", problem, wrong=True) for problem in wrong)
@@ -58,7 +58,7 @@ def _memory(config: Config, shape: Shape) -> Iterator[Line]:
     parts = estimate(config, shape)
     total, there = sum(parts.values()), config.trainer.parallel.gpu_memory_gb
     listed = ", ".join(f"{name} {size:.1f}" for name, size in parts.items())
-    too_much = bool(config.trainer.parallel.nnodes) and total > there
+    too_much = _gpus(config.trainer.parallel) and total > there
     verdict = f"more than the {there} GB of trainer.parallel.gpu_memory_gb" if too_much else f"of {there}"
     yield Line("memory", f"about {total:.1f} GB a process, {verdict} ({listed})", wrong=too_much)
 
@@ -77,8 +77,12 @@ def _classes(config: Config) -> Iterator[Line]:
         yield Line("veRL", f"takes the settings: {names}")
 
 
+def _gpus(parallel: ParallelConfig) -> bool:
+    return bool(parallel.nnodes) and parallel.device == "cuda"
+
+
 def _unknown(config: Config) -> Iterator[Line]:
-    if config.trainer.parallel.nnodes:
+    if _gpus(config.trainer.parallel):
         yield Line(
             "not looked at", "GPUs, drivers, NCCL and Ray's cluster; whether flash-attn and Megatron are installed there"
         )

@@ -18,7 +18,7 @@ def problems(config: Config, shape: Shape) -> list[str]:
 def _where(parallel: ParallelConfig) -> Iterator[str]:
     if parallel.nnodes and parallel.ranks > 1:
         yield f"trainer.parallel.ranks = {parallel.ranks} are of one machine without GPUs; with nnodes leave it at 1"
-    if parallel.strategy == "megatron" and not parallel.nnodes:
+    if parallel.strategy == "megatron" and not (parallel.nnodes and parallel.device == "cuda"):
         yield "trainer.parallel.strategy = megatron needs GPUs; set trainer.parallel.nnodes"
     if parallel.router_replay != "disabled" and parallel.strategy != "megatron":
         yield "trainer.parallel.router_replay is Megatron's; under fsdp2 recorded experts are replayed without it"
@@ -26,6 +26,8 @@ def _where(parallel: ParallelConfig) -> Iterator[str]:
 
 def _fsdp(parallel: ParallelConfig, shape: Shape) -> Iterator[str]:
     world, size, ulysses = parallel.world, parallel.fsdp_size, parallel.ulysses_sequence_parallel_size
+    if parallel.device == "cpu" and (size != -1 or ulysses > 1):
+        yield "trainer.parallel.device = cpu shards over all processes, whole rows each; leave fsdp_size and ulysses alone"
     if size == 0 or (size > 0 and world % size):
         yield f"trainer.parallel.fsdp_size = {size} does not divide the {world} processes"
     if world % ulysses:

@@ -1,6 +1,5 @@
-"""The learner on nodes of GPUs, with FSDP2 or Megatron.
+"""The learner on the nodes of a Ray cluster.
 
-Its settings are made and checked without GPUs (`openforge check --dry-run`). Starting it is not built yet.
-
-classes.py this project's settings as veRL's
+classes.py this project's settings as veRL's, with FSDP2 or Megatron · nodes.py room on a cluster · worker.py one process ·
+group.py all of them as one worker
 """

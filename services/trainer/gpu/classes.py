@@ -28,8 +28,10 @@ from shared.errors import ConfigError
 _BF16 = {"param_dtype": "bf16", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 
 
-def worker_config(model: Path, settings: LearnerSettings, parallel: ParallelConfig) -> TrainingWorkerConfig:
-    """All that a worker is made from.
+def worker_config(
+    model: Path, settings: LearnerSettings, parallel: ParallelConfig, trains: bool = True
+) -> TrainingWorkerConfig:
+    """All that a worker is made from. One that does not train only says what the model makes of a batch.
 
     Raises:
         ConfigError: veRL does not take the settings.
@@ -38,7 +40,7 @@ def worker_config(model: Path, settings: LearnerSettings, parallel: ParallelConf
         return TrainingWorkerConfig(
             model_type="language_model",
             model_config=HFModelConfig(path=str(model), use_remove_padding=True, enable_gradient_checkpointing=True),
-            engine_config=engine_config(settings, parallel),
+            engine_config=engine_config(settings, parallel, trains),
             optimizer_config=optimizer_config(settings, parallel),
             checkpoint_config=CheckpointConfig(),
         )
@@ -46,12 +48,13 @@ def worker_config(model: Path, settings: LearnerSettings, parallel: ParallelConf
         raise ConfigError(f"veRL does not take these settings of trainer: {e}") from e
 
 
-def engine_config(settings: LearnerSettings, parallel: ParallelConfig) -> EngineConfig:
+def engine_config(settings: LearnerSettings, parallel: ParallelConfig, trains: bool) -> EngineConfig:
     """How the model is laid out, and how its batches are cut."""
     budget = settings.actor.ppo_max_token_len_per_gpu
     common = {
         "use_dynamic_bsz": True, "max_token_len_per_gpu": budget, "infer_max_token_len_per_gpu": budget,
         "param_offload": parallel.param_offload, "optimizer_offload": parallel.optimizer_offload, "seed": settings.seed,
+        "forward_only": not trains,
     }  # fmt: skip
     if parallel.strategy == "fsdp2":
         return FSDPEngineConfig(

@@ -92,6 +92,7 @@ async def take_up(tools: Tools, make: Callable[[], Learner]) -> TakenUp:
         learner = await tools.thread.run(make)
         if await _loads(tools, learner, checkpoint):
             return await _learn_again(tools, learner, checkpoint.kept)
+        await tools.thread.run(learner.close)
     learner = await tools.thread.run(make)
     return await _learn_again(tools, learner, Kept(cursor=0, state=RunState()))
 

@@ -21,7 +21,7 @@ class CallRows:
         self._rows = mask.bool()
         _, counts = torch.unique_consecutive(calls[self._rows], return_counts=True)
         self._sizes = counts.tolist()
-        self.mask = torch.arange(max(self._sizes, default=0)) < counts[:, None]
+        self.mask = torch.arange(max(self._sizes, default=0), device=counts.device) < counts[:, None]
 
     def gather(self, values: Tensor) -> Tensor:
         """(B, R) to (C, W); padding is 0."""
@@ -30,6 +30,6 @@ class CallRows:
 
     def scatter(self, values: Tensor) -> Tensor:
         """(C, W) to (B, R); what is no trained token is 0."""
-        out = torch.zeros(self._rows.shape, dtype=values.dtype)
+        out = torch.zeros(self._rows.shape, dtype=values.dtype, device=values.device)
         out[self._rows] = values[self.mask]
         return out

@@ -40,7 +40,7 @@ def save_model(engine: Any, begun_as: Path, folder: Path, *, writes: bool) -> No
 
 def _weights(engine: Any) -> dict[str, Tensor]:
     parameters, _ = engine.get_per_tensor_param()
-    return {name: tensor.detach().contiguous() for name, tensor in parameters}
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in parameters}
 
 
 def _tied(engine: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from services.trainer.learner.workers import Worker, actor, actor_config, reference
+from services.trainer.learner.workers import Worker, actor_config, workers
 
 # isort: split
 import torch
@@ -21,6 +21,7 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 from services.trainer.batch.batch import jagged, padded, sequences
 from services.trainer.batch.samples import Sample
+from services.trainer.gpu.group import RayGroup
 from services.trainer.learner.loss import policy_loss
 from services.trainer.learner.metrics import mean_of_steps, scalars
 from services.trainer.learner.prepare import cut_steps, set_policies
@@ -32,7 +33,7 @@ from shared.errors import ForgeError
 
 
 class VerlLearner:
-    """One model, one optimizer, on the CPU in fp32, and with a divergence in the loss the model that it began as.
+    """One model, one optimizer, and with a divergence in the loss the model that it began as.
 
     Several may be made in one process, one after the other; they share its process group.
 
@@ -43,13 +44,12 @@ class VerlLearner:
 
     def __init__(self, model: Path, settings: LearnerSettings) -> None:
         torch.set_num_threads(settings.threads)
-        self._parts = settings.parallel.ranks
+        self._parts = settings.parallel.data_parallel
         self._model = model
         self._vision = Vision(model) if is_vision(model) else None
         self._settings = settings
         self._actor = actor_config(settings)
-        self._worker = actor(model, settings)
-        self._reference = reference(model, settings) if settings.actor.use_kl_loss else None
+        self._worker, self._reference = workers(model, settings)
 
     def log_probs(self, sequences_: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probs (nats, fp32) of every token after the first: L token ids give L - 1 values."""
@@ -107,9 +107,9 @@ class VerlLearner:
         self._worker.load_checkpoint(str(folder), del_local_after_load=False)
 
     def close(self) -> None:
-        """Ends the ranks, if there are any."""
+        """Ends the processes of the learner, if it has some of its own."""
         for worker in (self._worker, self._reference):
-            if isinstance(worker, RankGroup):
+            if isinstance(worker, RankGroup | RayGroup):
                 worker.close()
 
     def _check_lengths(self, samples: Sequence[Sample]) -> None:

@@ -1,9 +1,8 @@
-"""veRL's workers as this project sets them up: FSDP2 over gloo, one rank, fp32 on the CPU."""
+"""veRL's workers as this project sets them up on CPUs: FSDP2 over gloo, fp32."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,13 +23,15 @@ from verl.workers.config import (
     TrainingWorkerConfig,
 )
 
+from services.trainer.gpu.group import RayGroup
+from services.trainer.gpu.nodes import Nodes
 from services.trainer.learner.one import OneWorker
 from services.trainer.model import is_tied
 from services.trainer.ports import LearnerSettings
 from services.trainer.ranks.group import RankGroup
 
-Worker = OneWorker | RankGroup
-"""Both have the methods of veRL's worker."""
+Worker = OneWorker | RankGroup | RayGroup
+"""All have the methods of veRL's worker."""
 _FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 
 
@@ -44,50 +45,41 @@ def join_group() -> None:
     dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())  # type: ignore[attr-defined]
 
 
-def actor(model: Path, settings: LearnerSettings) -> Worker:
-    """What trains a model: a worker in this process, or ranks of their own."""
-    return _spread(partial(actor_worker, model, settings), settings)
+def workers(model: Path, settings: LearnerSettings) -> tuple[Worker, Worker | None]:
+    """What trains a model, and with a divergence in the loss what says what the model that it began as makes of a batch."""
+    kinds = (True, False) if settings.actor.use_kl_loss else (True,)
+    if settings.parallel.nnodes:
+        nodes = Nodes(settings.parallel, len(kinds))
+        made: list[Worker] = [RayGroup(nodes, model, settings, trains=trains) for trains in kinds]
+    elif settings.parallel.ranks > 1:
+        made = [RankGroup(partial(worker, model, settings, trains), settings.parallel.ranks) for trains in kinds]
+    else:
+        join_group()
+        made = [worker(model, settings, trains) for trains in kinds]
+    return made[0], made[1] if len(made) > 1 else None
 
 
-def reference(model: Path, settings: LearnerSettings) -> Worker:
-    """What says what a model makes of a batch."""
-    return _spread(partial(reference_worker, model, settings), settings)
-
-
-def _spread(make: Callable[[], OneWorker], settings: LearnerSettings) -> Worker:
-    if settings.parallel.ranks > 1:
-        return RankGroup(make, settings.parallel.ranks)
-    join_group()
-    return make()
-
-
-def actor_worker(model: Path, settings: LearnerSettings) -> OneWorker:
-    """A rank's worker that trains a model."""
-    return _worker(model, settings, engine_config(settings), optimizer_config(settings))
-
-
-def reference_worker(model: Path, settings: LearnerSettings) -> OneWorker:
-    """A rank's worker that only says what a model makes of a batch."""
-    # A worker that can only infer keeps its weights in pinned memory, which takes an accelerator. An optimizer that never steps
-    # holds no state.
-    engine = replace(engine_config(settings), forward_only=torch.accelerator.is_available())
-    return _worker(model, settings, engine, optimizer_config(settings))
-
-
-def _worker(model: Path, settings: LearnerSettings, engine: FSDPEngineConfig, optimizer: FSDPOptimizerConfig) -> OneWorker:
+def worker(model: Path, settings: LearnerSettings, trains: bool) -> OneWorker:
+    """A rank's worker, with its model loaded. One that does not train only says what the model makes of a batch."""
     torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
-    worker = OneWorker(
-        TrainingWorkerConfig(
-            model_type="language_model",
-            model_config=_model_config(model),
-            engine_config=engine,
-            optimizer_config=optimizer,
-            checkpoint_config=CheckpointConfig(),
-        )
+    made = OneWorker(worker_config(model, settings, trains))
+    made.reset()
+    return made
+
+
+def worker_config(model: Path, settings: LearnerSettings, trains: bool) -> TrainingWorkerConfig:
+    """All that a worker on a CPU is made from."""
+    # A worker that can only infer keeps its weights in pinned memory, which takes an accelerator. An optimizer that never steps
+    # holds no state.
+    forward_only = not trains and torch.accelerator.is_available()
+    return TrainingWorkerConfig(
+        model_type="language_model",
+        model_config=_model_config(model),
+        engine_config=replace(engine_config(settings), forward_only=forward_only),
+        optimizer_config=optimizer_config(settings),
+        checkpoint_config=CheckpointConfig(),
     )
-    worker.reset()
-    return worker
 
 
 def _model_config(model: Path) -> HFModelConfig:

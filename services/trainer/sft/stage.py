@@ -10,6 +10,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -113,14 +114,14 @@ class WarmStart:
         limits = Limits(vocab_size(self.model), self.settings.actor.ppo_max_token_len_per_gpu)
         rows = read_rows(rows_file(self.config.rows), self.model, limits, self.config.min_reward)
         lesson = _Lesson(self, rows)
-        learner = factory(self.model, self._settings)
-        lesson.teach(learner, progress)
+        with closing(factory(self.model, self._settings)) as learner:
+            lesson.teach(learner, progress)
 
-        def save(folder: Path) -> None:
-            learner.save_model(folder)
-            (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(lesson.report)) + b"\n")
+            def save(folder: Path) -> None:
+                learner.save_model(folder)
+                (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(lesson.report)) + b"\n")
 
-        put(save, target)
+            put(save, target)
         return target
 
 

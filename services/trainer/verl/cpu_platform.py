@@ -1,7 +1,8 @@
 """veRL on a CPU: a platform and the FSDP engines, registered through veRL's own extension points.
 
-Importing this module makes the CPU veRL's platform in this process; it has to come before any other part of veRL asks for one.
-The accelerator-only parts of the interface answer what veRL accepts from a device without them.
+Importing this module makes the CPU veRL's platform in this process, unless veRL's variable `VERL_PLATFORM` names another one;
+it has to come before any other part of veRL asks for one. The accelerator-only parts of the interface answer what veRL accepts
+from a device without them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry, set_platform
 
 KIB = 1024
+PLATFORM = "VERL_PLATFORM"
+"""veRL's environment variable that names a platform: `cpu` is this one, `nvidia` is of GPUs."""
 
 
 class _CpuModule:
@@ -130,13 +133,16 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]  # veRL ships no types
         return None
 
 
-set_platform(PlatformCPU())
+if os.environ.setdefault(PLATFORM, "cpu") == "cpu":
+    set_platform(PlatformCPU())
 
 
 def register_engine() -> None:
-    """Lets veRL's FSDP language-model engine run on the CPU. Once per process."""
+    """Has veRL's FSDP language-model engine replay experts, on the platform of this process. Once per process."""
+    from verl.utils.device import get_device_name, get_vendor
     from verl.workers.engine.base import EngineRegistry
 
     from services.trainer.verl.routing import ReplayingEngine
 
-    EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(ReplayingEngine)
+    # An engine of a vendor goes before veRL's own, which is of the device.
+    EngineRegistry.register("language_model", ["fsdp", "fsdp2"], get_device_name(), get_vendor())(ReplayingEngine)

@@ -189,6 +189,8 @@ async def test_a_warm_start_precedes_the_run(make_world: MakeWorld, tmp_path: Pa
     assert (first.settings.optim.optimizer_impl, first.settings.optim.optimizer) == ("services.trainer.verl.muon", "MuonAdamW")
     assert first.settings.optim.lr == 0.5
     assert second.settings.optim == world.config.trainer.optim
+    assert first.closed
+    assert second.closed
     assert second.model.parent == world.folder / "weights"
     told = [(s.done, s.total) for s in world.of(RunStaged) if s.stage == "warm start"]
     assert told == [(0, 20), (10, 20), (20, 20)]

@@ -165,6 +165,7 @@ def test_the_result_is_made_once(tmp_path: Path, cache: str) -> None:
     assert first.parent == tmp_path / (cache or "weights")
     assert (len(learners), steps) == (1, [(1, 3), (2, 3), (3, 3)])
     assert learners[0].sft == [learning_rate(s, 3, warm.config) for s in (1, 2, 3)]
+    assert learners[0].closed
 
 
 def test_the_result_says_what_it_was_made_from_and_its_losses(tmp_path: Path) -> None:

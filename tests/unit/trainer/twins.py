@@ -68,6 +68,7 @@ class StubLearner:
         gap: added to its log-probs.
         broken: updates fail.
         grad_norm: that they report.
+        closed: it was.
     """
 
     def __init__(self, model: Path, settings: LearnerSettings) -> None:
@@ -79,6 +80,7 @@ class StubLearner:
         self.gap = 0.0
         self.broken = False
         self.grad_norm = 0.5
+        self.closed = False
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[tokenizer.logprob(list(s), i) + self.gap for i in range(1, len(s))] for s in sequences]
@@ -107,6 +109,9 @@ class StubLearner:
     def save_checkpoint(self, folder: Path, step: int) -> None:
         folder.mkdir(parents=True)
         (folder / "taught").write_text(json.dumps(self.taught))
+
+    def close(self) -> None:
+        self.closed = True
 
     def load_checkpoint(self, folder: Path) -> None:
         self.taught = json.loads((folder / "taught").read_text())
