@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from services.trainer.batch.samples import Sample
-from shared.config import ActorConfig, AlgorithmConfig, OptimConfig, ParallelConfig
+from shared.config import ActorConfig, AlgorithmConfig, LoraConfig, OptimConfig, ParallelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class LearnerSettings:
         algorithm: what a batch's tokens weigh.
         actor: the loss and its steps.
         optim: the optimizer and its schedule.
+        lora: adapters, to be trained in place of all weights.
         parallel: where it runs.
         steps: updates of the whole run, which a schedule is stretched over.
         threads: of torch.
@@ -29,6 +30,7 @@ class LearnerSettings:
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     actor: ActorConfig = field(default_factory=ActorConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     steps: int = 1
     threads: int = 1

@@ -213,6 +213,7 @@ def learner_settings(config: Config) -> LearnerSettings:
         algorithm=trainer.algorithm,
         actor=trainer.actor,
         optim=trainer.optim,
+        lora=trainer.lora,
         parallel=trainer.parallel,
         steps=trainer.steps,
         threads=trainer.threads,

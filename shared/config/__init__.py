@@ -2,6 +2,7 @@
 
 from shared.config.actor import ActorConfig, PolicyLossConfig
 from shared.config.algorithm import AlgorithmConfig, RolloutCorrectionConfig
+from shared.config.lora import LoraConfig
 from shared.config.model import Config, ServiceName
 from shared.config.optim import OptimConfig
 from shared.config.pace import PaceConfig
@@ -20,9 +21,8 @@ from shared.config.watching import MetricsConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
-    "DockerConfig", "EngineConfig", "KubernetesConfig", "MetricsConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig",
-    "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig",
-    "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig",
-    "TlsConfig", "TrainerConfig", "WarmStartConfig",
-    "load_config", "resolve",
+    "DockerConfig", "EngineConfig", "KubernetesConfig", "LoraConfig", "MetricsConfig", "OptimConfig", "OrchestratorConfig",
+    "PaceConfig", "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig",
+    "ResumeConfig", "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig",
+    "TasksConfig", "TlsConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from msgspec import Meta
 from shared.config.actor import ActorConfig
 from shared.config.algorithm import AlgorithmConfig
 from shared.config.base import Count, NonNegative, Positive, Section, Whole
+from shared.config.lora import LoraConfig
 from shared.config.optim import OptimConfig
 from shared.config.pace import PaceConfig
 from shared.config.parallel import ParallelConfig
@@ -58,6 +59,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         algorithm: rewards to advantages and weights.
         actor: the policy's loss and its steps.
         optim: the optimizer and its schedule.
+        lora: adapters, to be trained in place of all weights.
         parallel: where the learner runs.
         quarantine_after: verifier failures after which a task is left out for the rest of the run; 0 never.
         max_tokens: tokens of one reply in rollouts.
@@ -85,6 +87,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     algorithm: AlgorithmConfig = AlgorithmConfig()
     actor: ActorConfig = ActorConfig()
     optim: OptimConfig = OptimConfig()
+    lora: LoraConfig = LoraConfig()
     parallel: ParallelConfig = ParallelConfig()
     quarantine_after: Whole = 3
     max_tokens: Count = 512

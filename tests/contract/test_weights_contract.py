@@ -21,7 +21,7 @@ from services.trainer.weights.client import VllmEngine
 from services.trainer.weights.pushed import checksum
 from services.trainer.weights.pushing import largest_gap
 from services.trainer.weights.serving import make_serving_copy
-from shared.config import EngineConfig, OptimConfig, TrainerConfig
+from shared.config import EngineConfig, LoraConfig, OptimConfig, TrainerConfig
 from shared.errors import EngineError
 
 if TYPE_CHECKING:
@@ -117,6 +117,19 @@ async def test_the_probe_sees_a_head_that_was_not_pushed(pushed: Pushed) -> None
     assert await pushed.gap() > WRONG
     await pushed.push()
     assert await pushed.gap() < EXACT
+
+
+async def test_what_adapters_learned_is_served(pushed: Pushed) -> None:
+    from services.trainer.learner import VerlLearner
+
+    folder, learner = pushed.folder.parent, pushed.learner
+    pushed.learner = VerlLearner(folder / "model", LearnerSettings(lora=LoraConfig(lora_rank=4, lora_alpha=32)))
+    pushed.learn()
+    await pushed.push()
+    assert await pushed.gap() < EXACT
+    plain = VerlLearner(folder / "model", LearnerSettings())
+    assert largest_gap(plain.log_probs(PROBE), pushed.learner.log_probs(PROBE)) > WRONG
+    pushed.learner = learner
 
 
 async def test_only_files_under_the_root_are_loaded_and_generation_goes_on(pushed: Pushed) -> None:

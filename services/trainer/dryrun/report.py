@@ -66,7 +66,12 @@ def _memory(config: Config, shape: Shape) -> Iterator[Line]:
 def _classes(config: Config) -> Iterator[Line]:
     trainer = config.trainer
     settings = LearnerSettings(
-        algorithm=trainer.algorithm, actor=trainer.actor, optim=trainer.optim, steps=max(1, trainer.steps), seed=config.run.seed
+        algorithm=trainer.algorithm,
+        actor=trainer.actor,
+        optim=trainer.optim,
+        lora=trainer.lora,
+        steps=max(1, trainer.steps),
+        seed=config.run.seed,
     )
     try:
         made = worker_config(Path(config.engine.model), settings, trainer.parallel)

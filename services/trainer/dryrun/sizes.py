@@ -11,8 +11,11 @@ from shared.config import Config, ParallelConfig
 def problems(config: Config, shape: Shape) -> list[str]:
     """Everything that would fail with these sizes, each with the settings to change."""
     parallel = config.trainer.parallel
+    lora = config.trainer.lora.lora_rank
     by_strategy = _fsdp(parallel, shape) if parallel.strategy == "fsdp2" else _megatron(parallel, shape)
-    return [*_where(parallel), *by_strategy, *_batches(config), *_lengths(config, shape)]
+    refused = ["trainer.lora is fsdp2's; under megatron set trainer.lora.lora_rank = 0"]
+    adapters = refused if lora and parallel.strategy == "megatron" else []
+    return [*_where(parallel), *by_strategy, *adapters, *_batches(config), *_lengths(config, shape)]
 
 
 def _where(parallel: ParallelConfig) -> Iterator[str]:
@@ -34,6 +37,8 @@ def _fsdp(parallel: ParallelConfig, shape: Shape) -> Iterator[str]:
         yield f"trainer.parallel.ulysses_sequence_parallel_size = {ulysses} does not divide the {world} processes"
     if shape.heads % ulysses:
         yield f"trainer.parallel.ulysses_sequence_parallel_size = {ulysses} does not divide the model's {shape.heads} heads"
+    if shape.experts and ulysses > 1:
+        yield "trainer.parallel.ulysses_sequence_parallel_size shares rows; recorded experts are replayed in whole ones only"
     for name in ("tensor_model", "pipeline_model", "context", "expert_model"):
         if getattr(parallel, f"{name}_parallel_size") > 1:
             yield f"trainer.parallel.{name}_parallel_size is Megatron's; set trainer.parallel.strategy = megatron"

@@ -22,6 +22,7 @@ from verl.workers.config import (
 from verl.workers.config.engine import EngineRouterReplayConfig
 
 from services.trainer.ports import LearnerSettings
+from services.trainer.verl import adapters
 from shared.config import ParallelConfig
 from shared.errors import ConfigError
 
@@ -39,10 +40,12 @@ def worker_config(
     try:
         return TrainingWorkerConfig(
             model_type="language_model",
-            model_config=HFModelConfig(path=str(model), use_remove_padding=True, enable_gradient_checkpointing=True),
+            model_config=HFModelConfig(
+                path=str(model), use_remove_padding=True, enable_gradient_checkpointing=True, **adapters.fields(settings.lora)
+            ),
             engine_config=engine_config(settings, parallel, trains),
             optimizer_config=optimizer_config(settings, parallel),
-            checkpoint_config=CheckpointConfig(),
+            checkpoint_config=CheckpointConfig(save_lora_only=True),
         )
     except (AssertionError, ValueError, TypeError, OSError) as e:
         raise ConfigError(f"veRL does not take these settings of trainer: {e}") from e

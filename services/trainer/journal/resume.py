@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _DECISIVE = (
     "run.seed", "engine.model", "proxy.temperature", "trainer.algorithm.", "trainer.actor.", "trainer.optim.",
-    "trainer.warm_start.",
+    "trainer.lora.", "trainer.warm_start.",
 )  # fmt: skip
 """Settings that decide on what is learned from given groups, or how their names begin: a run keeps them."""
 _COMPARED = ("actor/pg_loss", "actor/grad_norm")

@@ -10,7 +10,11 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from services.trainer.verl import adapters
+
 WEIGHTS = "model.safetensors"
+ADAPTER = "adapter"
+"""Beside the weights of a model that was trained by adapters: those alone."""
 _NOT_COPIED = shutil.ignore_patterns("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt")
 
 
@@ -33,12 +37,16 @@ def tensors(engine: Any) -> dict[str, Tensor]:
 def save_model(engine: Any, begun_as: Path, folder: Path, *, writes: bool) -> None:
     """Writes a model folder: the engine's weights, all else from the folder of the model it began as. As `export`."""
     weights, tied = _weights(engine), _tied(engine)
+    if adapters.has_adapters(engine):
+        adapters.save_adapter(engine, folder / ADAPTER, writes=writes)
     if writes:
         shutil.copytree(begun_as, folder, ignore=_NOT_COPIED, dirs_exist_ok=True)
         _save({name: tensor for name, tensor in weights.items() if name not in tied}, folder / WEIGHTS)
 
 
 def _weights(engine: Any) -> dict[str, Tensor]:
+    if adapters.has_adapters(engine):
+        return adapters.merged(engine)
     parameters, _ = engine.get_per_tensor_param()
     return {name: tensor.detach().cpu().contiguous() for name, tensor in parameters}
 

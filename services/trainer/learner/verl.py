@@ -125,11 +125,17 @@ class VerlLearner:
         batch, temperature = padded(samples, self._vision), self._settings.temperature
         mask = batch["response_mask"]
         now, entropy = self._infer(self._worker, batch, temperature)
-        reference = self._infer(self._reference, batch, temperature)[0] if self._reference else None
+        reference = self._refer(batch, temperature) if self._settings.actor.use_kl_loss else None
         metrics = set_policies(batch, now, reference, self._settings.algorithm.rollout_correction)
         metrics["actor/entropy"] = ((entropy * mask).sum() / mask.sum()).item()
         gaps = ((now - batch["rollout_log_probs"]) * mask).abs().amax(-1)
         return batch, metrics, gaps.tolist()
+
+    def _refer(self, batch: TensorDict, temperature: float) -> Tensor:
+        """What the model that it began as makes of a batch: another worker, or the same one without its adapters."""
+        if self._reference is not None:
+            return self._infer(self._reference, batch, temperature)[0]
+        return self._infer(self._worker, batch, temperature, adapted=False)[0]
 
     def _step(self, rows: TensorDict, last: bool) -> dict[str, float]:
         """One optimizer step; the last one of an update moves the schedule on."""
@@ -144,14 +150,15 @@ class VerlLearner:
             raise ForgeError("the gradient is not finite; lower trainer.optim.lr, or look at the rewards")
         return metrics
 
-    def _infer(self, worker: Worker, tensors: TensorDict, temperature: float) -> tuple[Tensor, Tensor]:
+    def _infer(self, worker: Worker, tensors: TensorDict, temperature: float, *, adapted: bool = True) -> tuple[Tensor, Tensor]:
         """Log-probs of all response tokens, and the entropies where they were drawn (nats), both (B, R) float32."""
         rows = evened(tensors, self._parts)
         batch = jagged(rows)
         tokens = rows["attention_mask"].sum(-1).tolist()
         tu.assign_non_tensor(
-            batch, compute_loss=False, calculate_entropy=True, temperature=temperature, global_token_num=tokens
-        )
+            batch, compute_loss=False, calculate_entropy=True, temperature=temperature, global_token_num=tokens,
+            no_lora_adapter=not adapted,
+        )  # fmt: skip
         found = worker.infer_batch(batch)
         log_probs, entropy = (no_padding_2_padding(found[name], batch)[: len(tensors)] for name in ("log_probs", "entropy"))
         return log_probs, entropy

@@ -29,6 +29,7 @@ from services.trainer.learner.one import OneWorker
 from services.trainer.model import is_tied
 from services.trainer.ports import LearnerSettings
 from services.trainer.ranks.group import RankGroup
+from services.trainer.verl import adapters
 
 Worker = OneWorker | RankGroup | RayGroup
 """All have the methods of veRL's worker."""
@@ -46,8 +47,9 @@ def join_group() -> None:
 
 
 def workers(model: Path, settings: LearnerSettings) -> tuple[Worker, Worker | None]:
-    """What trains a model, and with a divergence in the loss what says what the model that it began as makes of a batch."""
-    kinds = (True, False) if settings.actor.use_kl_loss else (True,)
+    """What trains a model, and with a divergence in the loss what says what the model that it began as makes of a batch. None
+    for that where it is the first one without its adapters."""
+    kinds = (True, False) if settings.actor.use_kl_loss and not settings.lora.lora_rank else (True,)
     if settings.parallel.nnodes:
         nodes = Nodes(settings.parallel, len(kinds))
         made: list[Worker] = [RayGroup(nodes, model, settings, trains=trains) for trains in kinds]
@@ -75,14 +77,14 @@ def worker_config(model: Path, settings: LearnerSettings, trains: bool) -> Train
     forward_only = not trains and torch.accelerator.is_available()
     return TrainingWorkerConfig(
         model_type="language_model",
-        model_config=_model_config(model),
+        model_config=_model_config(model, settings),
         engine_config=replace(engine_config(settings), forward_only=forward_only),
         optimizer_config=optimizer_config(settings),
-        checkpoint_config=CheckpointConfig(),
+        checkpoint_config=CheckpointConfig(save_lora_only=True),
     )
 
 
-def _model_config(model: Path) -> HFModelConfig:
+def _model_config(model: Path, settings: LearnerSettings) -> HFModelConfig:
     # veRL's plain path takes one logsumexp per token on a CPU; its "fused" torch kernel works in chunks and halves a step. It
     # reads the output head past FSDP2, which shards a head apart unless it is the embeddings ("mixed Tensor and DTensor").
     return HFModelConfig(
@@ -92,6 +94,7 @@ def _model_config(model: Path) -> HFModelConfig:
         fused_kernel_options={"impl_backend": "torch"},
         enable_gradient_checkpointing=False,
         override_config={"attn_implementation": "sdpa"},
+        **adapters.fields(settings.lora),
     )
 
 

@@ -52,6 +52,7 @@ class ReplayingEngine(FSDPEngineWithLMHead):  # type: ignore[misc]  # veRL ships
     """veRL's FSDP engine, whose routers choose what `routed_experts` of a micro-batch says, where it says something."""
 
     _chosen: Tensor | None = None
+    """(B, L, layers, k), or (tokens, layers, k) where the model gets rows without padding."""
 
     def initialize(self) -> None:
         """As the engine it is made from; its routers are told from then on."""
@@ -63,7 +64,10 @@ class ReplayingEngine(FSDPEngineWithLMHead):  # type: ignore[misc]  # veRL ships
     def prepare_model_inputs(self, micro_batch: TensorDict) -> Any:
         """As the engine it is made from; notes what routers shall choose."""
         experts = micro_batch.get("routed_experts", None)
-        self._chosen = None if experts is None else _padded(experts)
+        if experts is None:
+            self._chosen = None
+        else:
+            self._chosen = experts.values() if self.model_config.use_remove_padding else _padded(experts)
         return super().prepare_model_inputs(micro_batch)
 
     def _replay(self, layer: int) -> Callable[[nn.Module, Any, Any], Any]:
@@ -71,7 +75,7 @@ class ReplayingEngine(FSDPEngineWithLMHead):  # type: ignore[misc]  # veRL ships
             if self._chosen is None:
                 return None
             logits, weights, own = output
-            chosen = self._chosen[:, :, layer].reshape(own.shape)
+            chosen = self._chosen[..., layer, :].reshape(own.shape)
             experts = torch.where(chosen == FREE, own, chosen)
             return logits, _weights(router, logits, experts).to(weights.dtype), experts
 
