@@ -107,7 +107,8 @@ RIGHTS: Mapping[str, Rights] = {
             "trainer": (RunStart,),
             "trainer-groups": (GroupCompleted, GroupDiscarded),
             "trainer-sessions": (SessionSealed,),
-            "own-trainer": (GroupCompleted,),
+            "own-trainer": (GroupCompleted,),  # examples/own_trainer.py
+            "my-trainer": (GroupCompleted,),  # docs/groups.md
         },
     ),
     SYNTH: Rights(publishes=(TaskRejected,), consumes={"synth": (SynthStart,)}),
@@ -198,6 +199,7 @@ def _consumer(durable: str, types: Types, run_id: str) -> Iterator[str]:
     for stream in filters_of(types, run_id):
         at = f"{stream.name}.{name}"
         yield from (f"$JS.API.CONSUMER.{what}.{at}" for what in ("CREATE", "INFO", "MSG.NEXT"))
+        yield f"$JS.API.CONSUMER.CREATE.{at}.>"  # where a client names the one subject that it wants
         yield f"$JS.ACK.{at}.>"
     yield from (dead_subject(pattern_of(kind, run_id)) for kind in types)
 

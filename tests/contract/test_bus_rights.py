@@ -98,7 +98,7 @@ async def test_a_user_takes_what_is_its_own_and_gives_it_up(locked: Address, use
             raise Rejected("by the test")
 
         for durable, types in RIGHTS[user].consumes.items():
-            if durable == "own-trainer":
+            if durable in ("own-trainer", "my-trainer"):
                 continue
             await bus.consume(durable, types, handle, run_id=RUN)
             assert await bus.backlog(durable, types, run_id=RUN) >= 0
