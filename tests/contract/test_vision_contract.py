@@ -116,6 +116,16 @@ async def test_images_that_are_not_where_the_placeholders_are_are_refused(world:
             vision.inputs(each)
 
 
+async def test_a_sampled_token_that_begins_images_is_a_token_like_others(world: World) -> None:
+    from services.trainer.verl.vision import Vision
+
+    vision = Vision(Path(world.config.engine.model))
+    (sample, *_) = await samples_of(world, [await rollout(world, 10), await rollout(world, 11)])
+    inputs, begins = vision.inputs(sample), sample.ids[sample.media[0].start - 1]
+    plain, sampled = (vision.positions([*sample.ids, token, 5, token], inputs) for token in (6, begins))
+    assert plain.tolist() == sampled.tolist()
+
+
 def test_a_model_whose_images_are_not_understood_is_refused(tmp_path: Path) -> None:
     from services.trainer.verl.vision import is_vision
 

@@ -24,6 +24,10 @@ FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 """`model_type` of the models whose images are understood."""
 
 
+_PLAIN = -1
+"""No token: stands for one that says nothing of places."""
+
+
 class _ModelConfig(msgspec.Struct):
     model_type: str = ""
     vision_config: dict[str, Any] | None = None
@@ -74,8 +78,15 @@ class Vision:
             image_processor=self._processor, image_token_id=self._config.image_token_id,
             video_token_id=self._config.video_token_id, vision_start_token_id=self._config.vision_start_token_id,
         )  # fmt: skip
-        places: Tensor = self._rope_index(processor, torch.tensor(ids), image_grid_thw=inputs["image_grid_thw"])
+        shown = self._without_stray_starts(torch.tensor(ids))
+        places: Tensor = self._rope_index(processor, shown, image_grid_thw=inputs["image_grid_thw"])
         return torch.cat([plain[None], places])
+
+    def _without_stray_starts(self, ids: Tensor) -> Tensor:
+        """Ids in which only images begin as images do: a model may sample that token, too, and veRL takes each for an image."""
+        begins = torch.zeros_like(ids, dtype=torch.bool)
+        begins[:-1] = ids[1:] == self._config.image_token_id
+        return ids.masked_fill((ids == self._config.vision_start_token_id) & ~begins, _PLAIN)
 
     def _check_places(self, sample: Sample, grids: Sequence[Sequence[int]]) -> None:
         merged = self._processor.merge_size**2
