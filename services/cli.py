@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.dev.options import ConfigFile, Root, RunId, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, deployed, evaluation, harness, keys, looking, plot, session, sft, status, tasks
+from services.dev.options import ConfigFile, Root, Sets, fail, failing, finish
+from services.dev.verbs import deadletters, deployed, evaluation, harness, keys, looking, plot, session, sft, tasks, watching
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -114,25 +114,6 @@ def rollout(
 
 
 @app.command()
-def tap(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="`call`, `rollout.finished`, `evt.group.*` or a subject.")
-    ] = "",
-    run_id: RunId = "",
-    rollout_id: Annotated[str, typer.Option("--rollout", help="Only this rollout.")] = "",
-    json_lines: Annotated[bool, typer.Option("--json", help="One JSON object a line, for jq.")] = False,
-    root: Root = Path("runs"),
-) -> None:
-    """Print the live events of a stack that runs, until Ctrl-C.
-
-    Example: openforge tap call --json | jq .completion
-    """
-    from services.dev.tap import tap as run_tap
-
-    finish(run_tap(root, run_id, pattern, rollout_id, json_lines))
-
-
-@app.command()
 def check(
     config: ConfigFile,
     sets: Sets = None,
@@ -162,7 +143,7 @@ def doctor() -> None:
     raise typer.Exit(report(Console()))
 
 
-for verb in (*deployed.VERBS, status.status, *looking.VERBS, sft.sft, plot.plot):
+for verb in (*deployed.VERBS, *watching.VERBS, *looking.VERBS, sft.sft, plot.plot):
     app.command()(verb)
 
 

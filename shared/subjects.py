@@ -75,13 +75,15 @@ def living_subject(subject: str) -> str:
     return f"{ROOT}.{subject.removeprefix(DEAD + '.')}"
 
 
-def tap_pattern(text: str, run_id: str = "*") -> str:
+def tap_pattern(text: str, run_id: str = "*", key: str = "*") -> str:
     """Turns what a person types into a subscription: `` `` all, ``call``, ``call.recorded``, ``evt.call.*``, or a full subject.
 
     >>> tap_pattern("")
     'forge.v1.*.*.*.*.*'
     >>> tap_pattern("call", "r1")
     'forge.v1.*.call.*.r1.*'
+    >>> tap_pattern("call", "r1", "rollout-7")
+    'forge.v1.*.call.*.r1.rollout-7'
     """
     if text.startswith((ROOT + ".", "forge.")):
         return text
@@ -89,4 +91,4 @@ def tap_pattern(text: str, run_id: str = "*") -> str:
     if not tokens or tokens[0] not in ("evt", "cmd", "*"):
         tokens.insert(0, "*")
     tokens += ["*"] * (3 - len(tokens))
-    return ".".join([ROOT, *tokens[:3], run_id, "*"])
+    return ".".join([ROOT, *tokens[:3], run_id, key])

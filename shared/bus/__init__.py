@@ -128,6 +128,15 @@ class Bus(Protocol):
         """
         ...
 
+    def history(self, pattern: str, since: float) -> AsyncIterator[tuple[float, Tapped]]:
+        """Messages that match a pattern and are kept by now, with the unix time at which each was taken, oldest first, since
+        such a time. Commands are kept only until they are handled.
+
+        Raises:
+            BusUnavailable: the bus does not answer.
+        """
+        ...
+
     def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         """Events of one type and one key (`Message.key`, `*` for all) that are durable by now, oldest first, each with its
         position in the stream; those up to the position `after` are left out (0: none), and so is what is no such event.

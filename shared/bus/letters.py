@@ -21,10 +21,15 @@ def letter_of(kept: api.RawStreamMsg) -> DeadLetter:
     size = headers.get(_SIZE, "")
     return DeadLetter(
         number=int(kept.seq or 0),
-        at=kept.time.timestamp() if kept.time else 0.0,
+        at=taken_at(kept),
         subject=living_subject(kept.subject or ""),
         consumer=headers.get(_CONSUMER, ""),
         reason=headers.get(_REASON, ""),
         size=int(size) if size.isdecimal() else len(data),
         data=data,
     )
+
+
+def taken_at(kept: api.RawStreamMsg) -> float:
+    """Unix time at which a stream took a message."""
+    return kept.time.timestamp() if kept.time else 0.0

@@ -25,9 +25,10 @@ class _Delivery:
     subject: str
     data: bytes
     number: int = 1
+    at: float = field(default_factory=time.time)
 
     def again(self) -> _Delivery:
-        return _Delivery(self.subject, self.data, self.number + 1)
+        return _Delivery(self.subject, self.data, self.number + 1, self.at)
 
 
 @dataclass(slots=True, eq=False)
@@ -177,6 +178,13 @@ class MemoryBus:
                 yield tapped(delivery.subject, delivery.data)
         finally:
             self.broker.taps.remove(queue)
+
+    async def history(self, pattern: str, since: float) -> AsyncIterator[tuple[float, Tapped]]:
+        kept = [(d.at, d.subject, d.data) for d in self.broker.kept]
+        kept += [(letter.at, dead_subject(letter.subject), letter.data) for letter in self.broker.dead]
+        for at, subject, data in sorted(kept, key=lambda k: k[0]):
+            if at >= since and matches(pattern, subject):
+                yield at, tapped(subject, data)
 
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)

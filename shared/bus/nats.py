@@ -16,8 +16,9 @@ from nats.js.errors import BadRequestError, NotFoundError
 from shared.bus import DeadLetter, Handler, Lag, Load, Tapped
 from shared.bus.acks import Ack
 from shared.bus.delivery import PAYLOAD_MARGIN, Consumer, Outcome, check_size, replayed, revival_id, tapped
-from shared.bus.letters import headers_of, letter_of
+from shared.bus.letters import headers_of, letter_of, taken_at
 from shared.bus.link import Link
+from shared.bus.order import in_order
 from shared.bus.pulls import Pull
 from shared.bus.rights import durable_name
 from shared.bus.strays import Strays
@@ -129,6 +130,10 @@ class NatsBus:
         finally:
             if not self._link.client.is_closed:
                 await subscription.unsubscribe()
+
+    async def history(self, pattern: str, since: float) -> AsyncIterator[tuple[float, Tapped]]:
+        async for at, kept in in_order([self._since(stream, pattern, since) for stream in STREAMS]):
+            yield at, tapped(kept.subject or "", kept.data or b"")
 
     async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
         subject = pattern_of(kind, run_id, key)
@@ -245,6 +250,18 @@ class NatsBus:
         while page := await self._link.js.consumers_info(stream.name, offset=len(consumers)):
             consumers += page
         return consumers
+
+    async def _since(self, stream: Stream, pattern: str, since: float) -> AsyncIterator[tuple[float, api.RawStreamMsg]]:
+        """What a stream has on a pattern since a time."""
+        look = partial(self._link.js.stream_info, stream.name)
+        state = (await self._link.retried(f"tell of {stream.name}", look)).state
+        before, last = state.first_seq - 1, state.last_seq  # a message that is too old, or none; the newest
+        while before < last:
+            middle = (before + last + 1) // 2
+            at = await anext((taken_at(kept) async for kept in self._kept(stream, ">", middle - 1)), since)
+            before, last = (middle, last) if at < since else (before, middle - 1)
+        async for kept in self._kept(stream, pattern, before):
+            yield taken_at(kept), kept
 
     async def _kept(self, stream: Stream, subject: str, after: int) -> AsyncIterator[api.RawStreamMsg]:
         """What a stream has on a subject (or pattern) behind a position."""

@@ -66,3 +66,20 @@ async def test_closing_ends_taps(bus: AnyBus, run_id: str) -> None:
     await tap_stands(bus, tap_pattern("", run_id), run_id, seen)
     await bus.close()
     await asyncio.wait_for(tap, 5)
+
+
+async def test_what_was_published_before_can_be_read_in_the_order_of_its_times(bus: AnyBus, run_id: str) -> None:
+    sent: list[Message] = []
+    for n in range(1, 12):
+        sent.append(call(run_id, n) if n % 2 else failed(run_id, n))
+        await bus.publish(sent[-1])
+        await asyncio.sleep(0.002)
+    await bus.publish(call("other-run", 1))
+    read = [(at, tapped.message) async for at, tapped in bus.history(tap_pattern("", run_id), 0.0)]
+    assert [message for _, message in read] == sent
+    for first in (0, 1, 5, 10):
+        later = [tapped.message async for _, tapped in bus.history(tap_pattern("", run_id), read[first][0])]
+        assert later == sent[first:]
+    calls = [tapped.message async for _, tapped in bus.history(tap_pattern("call", run_id), read[4][0])]
+    assert calls == [m for m in sent[4:] if isinstance(m, CallRecorded)]
+    assert [m async for m in bus.history(tap_pattern("", run_id), read[-1][0] + 60)] == []
