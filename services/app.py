@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from shared.bus import Bus
 from shared.bus.nats import NatsBus, connect_nats
-from shared.config import Config, ServiceName
+from shared.config import Config, Resolved, ServiceName
 from shared.errors import ConfigError, ForgeError
 from shared.events import Message
 from shared.keys import ORCHESTRATOR
@@ -183,7 +183,7 @@ async def serve(name: ServiceName, config: Config) -> None:
 def main(name: ServiceName, config: Config) -> None:
     """The body of `openforge serve`: logging, the event loop, and an end together with the supervisor."""
     die_with_parent()
-    setup_logging(run_folder(config) / "logs" / f"{name}.jsonl")
+    setup_logging(run_folder(config) / "logs" / f"{name}.jsonl", config.log.format, secrets_of(config))
     with log_context(run=config.run.id, service=name):
         uvloop.run(serve(name, config))
 
@@ -225,6 +225,12 @@ async def _count_messages(watch: Watch, bus: NatsBus) -> None:
 
 def _uncounted(message: Message) -> None:
     """Of a command's own connection."""
+
+
+def secrets_of(config: Config) -> list[str]:
+    """The secrets that a configuration names the environment variables of."""
+    variables = [str(value) for name, value, _ in Resolved(config, {}).items() if name.endswith("_env") and value]
+    return [value for variable in variables if (value := os.environ.get(variable, ""))]
 
 
 def _secret(variable: str) -> str:

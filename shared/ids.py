@@ -36,3 +36,12 @@ def new_run_id() -> str:
 def session_id(rollout_id: str, attempt: int) -> str:
     """The recording session of one attempt of a rollout; attempts count from 1."""
     return check_id(f"{rollout_id}-a{attempt}", "session id")
+
+
+def rollout_of(session: str) -> str:
+    """The rollout whose attempt a session records.
+
+    >>> rollout_of(session_id("s1-g03-r0", 2))
+    's1-g03-r0'
+    """
+    return session.rpartition("-a")[0]

@@ -29,6 +29,7 @@ from services.proxy.sessions import read_meta
 from services.proxy.teacher import teacher_request
 from shared.config import Config
 from shared.errors import BusUnavailable, FidelityError, ForgeError, Rejected, StoreUnavailable
+from shared.ids import rollout_of
 from shared.log import log_context
 from shared.store.sessions import Begun
 from shared.watch.meters import Meters
@@ -87,7 +88,7 @@ class Calls:
         begun = await self._ledger.begin(secret, wait)
         ending: Ending = "lost"
         try:
-            with log_context(session=begun.session_id, call=str(begun.seq)):
+            with log_context(rollout=rollout_of(begun.session_id), session=begun.session_id, call=str(begun.seq)):
                 ending = await self._run(dialect, turn, target, begun, arrived, client, wait)
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)

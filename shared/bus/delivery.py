@@ -11,7 +11,7 @@ import msgspec
 
 from shared.bus import DeadLetter, Handler, Tapped
 from shared.errors import InvalidId, Rejected
-from shared.events import Message, decode
+from shared.events import Message, RolloutMessage, decode
 from shared.log import log_context
 from shared.subjects import subject_of
 
@@ -83,6 +83,11 @@ class Outcome:
     reason: str = ""
 
 
+def _of(message: Message) -> dict[str, str]:
+    """Which rollout a message is about, for the log."""
+    return {"rollout": message.rollout_id} if isinstance(message, RolloutMessage) else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """Who handles which messages, and how patiently.
@@ -107,7 +112,7 @@ class Consumer:
             return self._dead(f"no answer to {self.max_deliver} deliveries")
         try:
             message = read(subject, data, self.types)
-            with log_context(run=message.run_id, event=message.event_id):
+            with log_context(run=message.run_id, event=message.event_id, **_of(message)):
                 await self.handler(message)
         except Rejected as e:
             return self._dead(str(e))

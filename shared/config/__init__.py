@@ -17,11 +17,12 @@ from shared.config.sharing import CapacityConfig
 from shared.config.tls import TlsConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.warm_start import WarmStartConfig
-from shared.config.watching import MetricsConfig
+from shared.config.watching import LogConfig, MetricsConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
-    "DockerConfig", "EngineConfig", "KubernetesConfig", "LoraConfig", "MetricsConfig", "OptimConfig", "OrchestratorConfig",
+    "DockerConfig", "EngineConfig", "KubernetesConfig", "LogConfig", "LoraConfig", "MetricsConfig", "OptimConfig",
+    "OrchestratorConfig",
     "PaceConfig", "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig",
     "ResumeConfig", "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig",
     "TasksConfig", "TlsConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",

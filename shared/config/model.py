@@ -12,7 +12,7 @@ from shared.config.base import Section
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.training import CollectorConfig, TrainerConfig
-from shared.config.watching import MetricsConfig
+from shared.config.watching import LogConfig, MetricsConfig
 
 ServiceName = Literal["proxy", "orchestrator", "collector", "trainer", "synth"]
 
@@ -31,6 +31,7 @@ class Config(Section, frozen=True, kw_only=True):
     tasks: TasksConfig = TasksConfig()
     synth: SynthConfig = SynthConfig()
     metrics: MetricsConfig = MetricsConfig()
+    log: LogConfig = LogConfig()
 
 
 PATHS: tuple[tuple[str, ...], ...] = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from shared.config.base import Port, Positive, Section
 
 
@@ -19,3 +21,13 @@ class MetricsConfig(Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: Port = 0
     tell_s: Positive = 5.0
+
+
+class LogConfig(Section, frozen=True, kw_only=True):
+    """What services log; `logs/<service>.jsonl` of the run folder has all of it in any case.
+
+    Attributes:
+        format: on their standard error: `text`, warnings and worse, or `json`, all of it, an object a line, for containers.
+    """
+
+    format: Literal["text", "json"] = "text"
