@@ -54,7 +54,7 @@ async def _play(messages: list[Recorded], speed: float) -> int:
 
 def _run_of(messages: list[Recorded]) -> str:
     """The run whose messages they are; `*` for those of several."""
-    runs = {m.subject.split(".")[-2] for m in messages if m.subject.count(".") > 1}
+    runs = {m.subject.split(".")[-2] for m in messages if is_kept(m.subject.encode())}
     return runs.pop() if len(runs) == 1 else "*"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 from services.app import Ready
 from services.dev.status.look import look
 from services.dev.status.model import Status
-from shared.events import RolloutFinished
 from shared.watch.table import METRICS
-from tests.e2e.stacks import LiveStack, live_stack, openforge, start, write_config
+from tests.e2e.stacks import LiveStack, live_stack, openforge, write_config
 from tests.e2e.test_stack_rollouts import write_task
 from tests.embedded import Server, nats, valkey
 
@@ -74,7 +72,6 @@ async def test_a_stack_says_how_it_does_whatever_becomes_of_its_servers(
         assert code == 0, out
         await check_metrics(stack)
         await check_healthy(stack)
-        await check_taps(stack, tmp_path / "tap.jsonl")
         store.kill()
         await missing(stack, {s: {"store"} for s in SERVICES})
         found = await look(stack.config, stack.folder)
@@ -104,24 +101,6 @@ async def check_metrics(stack: LiveStack) -> None:
     assert sample(pages["orchestrator"], "openforge_rollouts{", 'state="running"') == 0
     assert sample(pages["collector"], "openforge_stream_messages", 'stream="FORGE-CALLS"') >= 2
     assert sample(pages["collector"], "openforge_consumer_lag", 'consumer="collector-calls"') == 0
-
-
-async def check_taps(stack: LiveStack, file: Path) -> None:
-    """A rollout is followed after the fact, recorded, and looked at again on another bus."""
-    run, root = stack.config.run.id, str(stack.folder.parent)
-    [rollout, _] = sorted(await stack.bus.keys(RolloutFinished, run))
-    code, out = await openforge("tap", "--root", root, "--follow", rollout.removeprefix(f"{run}-"))
-    assert code == 0, out
-    assert [line.split()[1] for line in out.splitlines()][:2] == ["rollout.scheduled", "rollout.started"]
-    assert (await openforge("tap", "--root", root, "--follow", rollout, "--record", str(file)))[0] == 0
-    assert len(file.read_bytes().splitlines()) == len(out.splitlines())
-    playing = await start("playback", str(file))
-    assert playing.stdout is not None
-    root = (await asyncio.wait_for(playing.stdout.readline(), 60)).decode().split()[-3]
-    code, again = await openforge("tap", "--root", root, "--follow", rollout)
-    playing.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(playing.wait(), 30) == 130
-    assert (code, again) == (0, out)
 
 
 def sample(page: str, *parts: str) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,27 +16,12 @@ from shared.bus.memory import MemoryBus
 from shared.errors import ConfigError
 from shared.events import (
     RolloutFailed,
-    RolloutFinished,
-    RolloutScheduled,
-    TokenCounts,
-    TrajectoryAssembled,
     encode,
 )
 from shared.subjects import subject_of, tap_pattern
 from tests.contract.bus_kit import call, failed
+from tests.unit.dev.rollout_story import one_rollout
 from tests.waiting import until
-
-ABOUT: dict[str, Any] = {"run_id": "run1", "rollout_id": "run1-g-r0", "group_id": "g"}
-
-
-def told_of_one_rollout() -> list[RolloutScheduled | RolloutFailed | RolloutFinished | TrajectoryAssembled]:
-    named: dict[str, Any] = {"group_size": 1, "task": "t", "harness": "h"}
-    return [
-        RolloutScheduled(**ABOUT, **named),
-        RolloutFailed(**ABOUT, **named, reason="EngineError", final=False),
-        RolloutFinished(**ABOUT, **named, attempt=2, reward=1.0),
-        TrajectoryAssembled(**ABOUT, attempt=2, reward=1.0, calls=1, rows=1, tokens=TokenCounts()),
-    ]
 
 
 async def test_what_was_kept_comes_first_and_nothing_comes_twice() -> None:
@@ -65,7 +49,7 @@ async def test_what_was_kept_comes_first_and_nothing_comes_twice() -> None:
 
 async def test_a_rollout_is_followed_from_its_first_message_to_its_last(capsys: pytest.CaptureFixture[str]) -> None:
     bus = MemoryBus()
-    told = told_of_one_rollout()
+    told = one_rollout()
     for message in told[:2]:
         await bus.publish(message)
     await bus.publish(failed("run1", 7))
