@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from services.dev.keys import make_keys
 from services.dev.process import ProcessSpec, end, spawn
 from services.dev.recordings import Recorded, recorded
 from services.dev.servers import free_port, nats_command, wait_port
@@ -22,6 +22,7 @@ from services.dev.stack import Running
 from shared.bus.nats import NatsBus, connect_nats
 from shared.bus.streams import is_kept
 from shared.config import BusConfig, Config, RunConfig
+from shared.keys import OPERATOR
 
 _START_S = 20.0
 _GRACE_S = 3.0
@@ -61,17 +62,18 @@ def _run_of(messages: list[Recorded]) -> str:
 @asynccontextmanager
 async def _bus(root: Path, run: str) -> AsyncIterator[NatsBus]:
     """A server in a folder that other commands take for a stack which runs."""
-    folder, port, token = root / "playback", free_port(), secrets.token_hex(16)
-    config = Config(run=RunConfig(id=run, root=str(root)), bus=BusConfig(url=f"nats://127.0.0.1:{port}"))
-    command = nats_command(port, folder / "nats", token, config.bus.max_payload)
+    folder, port = root / "playback", free_port()
+    bus_config = BusConfig(url=f"nats://127.0.0.1:{port}", keys=str(folder / "keys"))
+    config = Config(run=RunConfig(id=run, root=str(root)), bus=bus_config)
+    command = nats_command(port, folder / "nats", make_keys(folder / "keys").bus, bus_config.max_payload)
     server = await spawn(ProcessSpec("nats-server", command, folder / "nats.log"))
     try:
         await wait_port(port, _START_S)
-        bus = await connect_nats(config.bus, run, token)
+        bus = await connect_nats(bus_config, run, OPERATOR)
         try:
             (folder / "config.json").write_bytes(msgspec.json.encode(config))
-            running = Running(os.getpid(), {"nats-server": server.pid}, {config.bus.token_env: token})
-            (folder / "stack.json").write_bytes(msgspec.json.encode(running))  # its folder is the user's alone
+            running = Running(os.getpid(), {"nats-server": server.pid}, {})
+            (folder / "stack.json").write_bytes(msgspec.json.encode(running))
             yield bus
         finally:
             await bus.close()
