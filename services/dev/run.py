@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -18,11 +19,12 @@ from services.dev.stack import Stack
 from services.dev.view import View
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import ForgeError
+from shared.errors import BusRefused, BusUnavailable, ForgeError
 from shared.events import RunFinished, RunStart
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
-_LOOK_S = 0.5
+_LOOK_S = 1.0
 
 
 async def train(config: Config) -> int:
@@ -98,18 +100,23 @@ async def _develop(plan: Plan, view: View) -> int:
 
 
 async def carried_out(bus: Bus, run_id: str) -> RunFinished:
-    """Has the trainer carry a run out, from where it stands, and waits for its end.
+    """Has the trainer carry a run out, from where it stands, and waits for its end, also while the bus is away.
 
     Raises:
-        BusUnavailable: the bus does not answer.
+        BusUnavailable: the bus did not take the order, or refuses to say.
     """
     nonce, seen = secrets.token_hex(4), 0  # the run may have ended before, and been told to go on
     await bus.publish(RunStart(run_id=run_id, nonce=nonce))
     while True:
-        async for position, message in bus.replay(RunFinished, run_id, "*", seen):
-            seen = position
-            if isinstance(message, RunFinished) and message.nonce == nonce:
-                return message
+        try:
+            async for position, message in bus.replay(RunFinished, run_id, "*", seen):
+                seen = position
+                if isinstance(message, RunFinished) and message.nonce == nonce:
+                    return message
+        except BusRefused:
+            raise
+        except BusUnavailable as e:
+            log.info("the end of the run is asked for again: %s", e)
         await asyncio.sleep(_LOOK_S)
 
 

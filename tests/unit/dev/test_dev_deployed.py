@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from services.dev.deployed.settings import deployed_config
 from services.dev.run import carried_out
 from shared.bus.memory import MemoryBus
-from shared.errors import ConfigError, InvalidId
+from shared.errors import BusUnavailable, ConfigError, InvalidId
 from shared.events import Message, RunFinished, RunStart
 
 WHOLE = {"run.id": "r1", "bus.url": "nats://nats:4222", "store.url": "redis://redis:6379/0"}
@@ -58,4 +59,30 @@ async def test_a_run_that_is_begun_twice_ends_once_for_each_who_waits() -> None:
     ends = await asyncio.wait_for(asyncio.gather(carried_out(bus, "r1"), carried_out(bus, "r1")), 20)
     assert [end.ok for end in ends] == [True, True]
     assert ends[0].nonce != ends[1].nonce
+    await bus.close()
+
+
+class Flaky(MemoryBus):
+    """A bus that is away when the end of a run is asked for the first time."""
+
+    away = True
+
+    async def replay(self, kind: type[Message], run_id: str, key: str, after: int) -> AsyncIterator[tuple[int, Message]]:
+        if self.away:
+            self.away = False
+            raise BusUnavailable("it is starting again")
+        async for found in super().replay(kind, run_id, key, after):
+            yield found
+
+
+async def test_a_bus_that_is_away_for_a_while_does_not_end_the_wait() -> None:
+    bus = Flaky()
+
+    async def trainer(message: Message) -> None:
+        assert isinstance(message, RunStart)
+        await bus.publish(RunFinished(run_id="r1", nonce=message.nonce, ok=True))
+
+    await bus.consume("trainer", [RunStart], trainer, run_id="r1")
+    assert (await asyncio.wait_for(carried_out(bus, "r1"), 20)).ok
+    assert not bus.away
     await bus.close()
