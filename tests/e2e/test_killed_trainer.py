@@ -8,7 +8,6 @@ import hashlib
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,14 +18,13 @@ import msgspec
 import pytest
 
 from services.app import open_bus, open_store
-from services.trainer.journal.journal import Journal
-from services.trainer.journal.records import Begun, decode
 from shared.config import Config
 from shared.events import Message, RolloutStart, Row, RunFinished, RunStart
 from shared.keys import OPERATOR
 from shared.store.sessions import Sessions
 from tests.chaos.dying_trainer import PHASES
 from tests.e2e.stacks import REPO
+from tests.e2e.trained import largest_difference, steps_begun
 from tests.embedded import Address
 from tests.engine.scripted import ScriptedEngine
 from tests.engine.tied_model import make_tied_model
@@ -134,22 +132,6 @@ async def train(site: Site, run_id: str, *death: str) -> Path:
     assert (end.ok, end.error, end.summary["steps"], end.summary["version"]) == (True, "", STEPS, STEPS)
     assert (end.summary["groups_completed"], end.summary["rollouts"]) == (2 * STEPS, 8 * STEPS)
     return folder
-
-
-def largest_difference(one: Path, other: Path) -> float:
-    from safetensors.torch import load_file
-
-    a, b = (load_file(folder / "weights" / "final" / "model.safetensors") for folder in (one, other))
-    return max(float((a[name] - b[name]).abs().max()) for name in a)
-
-
-def steps_begun(folder: Path) -> Counter[str]:
-    """How often each group was begun to be learned from, by what is left of the journal."""
-    journal = Journal(folder / "journal")
-    first = min(int(f.stem) for f in (folder / "journal").glob("*.journal"))
-    records = [decode(body) for body in journal.read(first)]
-    journal.close()
-    return Counter(name for record in records if isinstance(record, Begun) for name in record.groups)
 
 
 async def test_a_trainer_that_is_killed_at_any_phase_ends_with_the_weights_of_one_that_is_not(site: Site) -> None:
