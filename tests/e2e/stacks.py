@@ -26,8 +26,6 @@ from tests.waiting import until
 
 REPO = Path(__file__).parents[2]
 TASKS = REPO / "examples" / "lookup" / "tasks"
-START_S = 240.0
-"""Until a stack runs; seconds, unless the machine has much to do."""
 
 
 def write_config(folder: Path, extra: str = "", script: Script | None = None, max_model_len: int = 4096) -> Path:
@@ -155,7 +153,7 @@ async def live_stack(file: Path, *args: str) -> AsyncIterator[LiveStack]:
 
 
 async def _wait_running(root: Path, process: asyncio.subprocess.Process) -> tuple[Config, Running]:
-    await until(lambda: bool(list(root.glob("*/stack.json"))) or process.returncode is not None, START_S)
+    await until(lambda: bool(list(root.glob("*/stack.json"))) or process.returncode is not None, 60)
     if process.returncode is not None:
         raise AssertionError((await process.communicate())[0].decode())
     return find_running(root)

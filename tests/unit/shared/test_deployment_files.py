@@ -55,7 +55,23 @@ def test_compose_and_cluster_run_the_same_program(name: str) -> None:
 
 
 def test_no_server_listens_beyond_this_machine_or_runs_with_rights() -> None:
-    assert all(p.startswith("127.0.0.1:") for s in COMPOSE["services"].values() for p in s["ports"])
+    assert all(p.startswith("127.0.0.1:") for s in COMPOSE["services"].values() for p in s.get("ports", []))
     for container in [*containers("nats.yaml"), *containers("redis.yaml")]:
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
         assert container["resources"]["limits"]["memory"]
+
+
+def test_every_service_in_a_container_has_its_own_keys_and_nobody_elses() -> None:
+    mounted = {name: {v.split(":")[-2] for v in s.get("volumes", []) if "KEYS" in v} for name, s in COMPOSE["services"].items()}
+    for name in ("proxy", "orchestrator", "collector", "trainer"):
+        assert mounted[name] == {f"/keys/{name}.nk", f"/keys/{name}.password"}
+    assert mounted["openforge"] == {"/keys/cli.nk", "/keys/cli.password"}
+    assert mounted["engine"] == mounted["prepare"] == set()
+
+
+def test_our_containers_cannot_write_to_their_images_or_gain_rights() -> None:
+    for name in ("prepare", "engine", "proxy", "orchestrator", "collector", "trainer", "openforge", "keys"):
+        service = COMPOSE["services"][name]
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert not service.get("privileged")

@@ -1,0 +1,85 @@
+"""docker compose, as a user has it: the stack comes up, a run trains, and killing a proxy and a collector loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.dev.keys import make_keys
+
+pytestmark = [pytest.mark.compose, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+REPO = Path(__file__).parents[2]
+SHORT = {
+    "RUN__SEED": "1", "ORCHESTRATOR__REWARD": "coin", "ORCHESTRATOR__CONCURRENCY": "4", "TRAINER__STEPS": "2",
+    "TRAINER__GROUPS": "2", "TRAINER__N": "4", "TRAINER__EVAL_EPISODES": "4", "TRAINER__WARM_START__STEPS": "20",
+}  # fmt: skip
+"""Two small steps. The coin stands in for the verifier, since what twenty steps of warm start teach is not rewarded yet."""
+
+
+class Compose:
+    """One project of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = {f"OPENFORGE__{name}": value for name, value in SHORT.items()}
+        override = {
+            "services": {n: {"environment": settings} for n in ("proxy", "orchestrator", "collector", "trainer", "engine")}
+        }
+        for server in ("nats", "redis", "proxy"):
+            override["services"].setdefault(server, {})["ports"] = []  # type: ignore[assignment]
+        (folder / "override.json").write_text(json.dumps(override))
+        socket = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+        make_keys(folder / "keys")
+        said = {"OPENFORGE_CONTROL_KEY": "0" * 32, "OPENFORGE_KEYS": str(folder / "keys"), "OPENFORGE_RUN": "composed"}
+        said |= {"OPENFORGE_USER": f"{os.getuid()}:{os.getgid()}", "DOCKER_SOCKET": socket}
+        self.env = os.environ | said
+        self._start = ["docker", "compose", "-p", f"of{os.getpid()}", "-f", str(REPO / "docker-compose.yml"), "-f",
+                       str(folder / "override.json"), "--project-directory", str(REPO)]  # fmt: skip
+
+    def __call__(self, *words: str, within_s: float = 300.0) -> str:
+        done = subprocess.run(
+            [*self._start, *words], env=self.env, capture_output=True, text=True, timeout=within_s, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
+        return done.stdout
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self._start, *words], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def kill(self, *services: str) -> None:
+        """One container of each service, with -9; the engine does not start it again."""
+        for service in services:
+            one = self("ps", "-q", service).split()[0]
+            subprocess.run(["docker", "kill", "--signal", "KILL", one], env=self.env, check=True, stdout=subprocess.DEVNULL)
+
+    def file(self, path: str) -> Any:
+        return json.loads(self("run", "--rm", "-T", "--entrypoint", "cat", "openforge", path))
+
+
+@pytest.fixture
+def compose(tmp_path: Path) -> Iterator[Compose]:
+    project = Compose(tmp_path)
+    yield project
+    project("--profile", "tools", "down", "--volumes", "--timeout", "5")
+
+
+def test_a_run_trains_though_a_proxy_and_a_collector_are_killed(compose: Compose) -> None:
+    compose("up", "-d", "--scale", "proxy=2", "--scale", "collector=3", within_s=600)
+    demo = compose.begin("run", "--rm", "-T", "openforge", "demo")
+    assert demo.stdout
+    printed = []
+    for line in demo.stdout:
+        printed.append(line)
+        if "step 1:" in line:
+            compose.kill("proxy", "collector")
+    assert demo.wait() == 0, f"{''.join(printed)}\n{compose('logs', '--tail', '50')}"
+    summary = compose.file("/runs/composed/summary.json")
+    assert (summary["ok"], summary["steps"], summary["tokens_unaccounted"]) == (True, 2, 0)
+    assert summary["tokens_trained"] > 0
