@@ -7,7 +7,7 @@ import asyncio
 from rich.console import Console
 
 from services.app import open_bus, run_folder
-from services.dev.run import carried_out, print_summary
+from services.dev.ends import carried_out, print_summary
 from services.dev.signals import until_signal
 from services.dev.view import View
 from shared.bus import Bus

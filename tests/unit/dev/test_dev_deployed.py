@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.dev.deployed.settings import deployed_config
-from services.dev.run import carried_out
+from services.dev.ends import carried_out
 from shared.bus.memory import MemoryBus
 from shared.errors import BusUnavailable, ConfigError, InvalidId
 from shared.events import Message, RunFinished, RunStart
