@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -120,12 +121,13 @@ async def test_the_successor_of_one_that_was_killed_goes_on_with_the_verifier(ho
     await until(lambda: list(house.rollouts.glob("r1-a1-verify/status.json")), "the verifier's sandbox")
     process.kill()
     await process.wait()
-    before = (house.rollouts / "r1-a1-verify" / "spec.json").stat().st_ino
+    before = json.loads((house.rollouts / "r1-a1-verify" / "status.json").read_text())["pid"]
     async with house.orchestrator():
         outcome = await house.ear.outcome()
     assert isinstance(outcome, RolloutFinished), outcome
     assert outcome.reward == 1.0
-    assert (house.rollouts / "r1-a1-verify" / "spec.json").stat().st_ino == before, "no second one was started"
+    after = json.loads((house.rollouts / "r1-a1-verify" / "status.json").read_text())["pid"]
+    assert after == before, "no second one was started"
 
 
 @pytest.mark.parametrize(
