@@ -34,7 +34,7 @@ timeout_sec = 10.0
 """
 
 _DOCKERFILE = """\
-FROM debian:12-slim
+FROM debian:bookworm-slim
 WORKDIR /app
 COPY *.txt ./
 """

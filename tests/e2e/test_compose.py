@@ -79,7 +79,9 @@ def test_a_run_trains_though_a_proxy_and_a_collector_are_killed(compose: Compose
         printed.append(line)
         if "step 1:" in line:
             compose.kill("proxy", "collector")
-    assert demo.wait() == 0, f"{''.join(printed)}\n{compose('logs', '--tail', '50')}"
+    assert demo.wait() == 0, (
+        f"{''.join(printed)}\n{compose('logs', '--tail', '60', 'orchestrator', 'trainer', 'collector', 'proxy')}"
+    )
     summary = compose.file("/runs/composed/summary.json")
     assert (summary["ok"], summary["steps"], summary["tokens_unaccounted"]) == (True, 2, 0)
     assert summary["tokens_trained"] > 0
