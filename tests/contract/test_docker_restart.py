@@ -30,6 +30,7 @@ class Engine:
     def __init__(self, program: Path, folder: Path) -> None:
         self.host = f"unix://{folder}/docker.sock"
         self._log, self._pid = folder / "log", folder / "pid"
+        self.containerd = folder / "exec" / "containerd" / "containerd.pid"
         self._argv = [
             "unshare", "--net", str(program),  # an engine without a bridge would remove the machine's
             "--host", self.host, "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false",
@@ -43,7 +44,10 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._pid.unlink(missing_ok=True)  # of one that was killed; by now the number may be somebody else's
+        # Of those that were killed; by now a number may be somebody else's, and would be taken for them.
+        self._pid.unlink(missing_ok=True)
+        if not _is_containerd(self.containerd):
+            self.containerd.unlink(missing_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._argv, env=self._env, stdout=log, stderr=log)
 
@@ -75,15 +79,22 @@ def engine() -> Iterator[Engine]:
     finally:
         log.warning("the engine said:\n%s", own.log())  # shown if the test fails
         own.end(signal.SIGTERM)
-        _end_containerd(folder / "exec" / "containerd" / "containerd.pid")
+        _end_containerd(own.containerd)
         subprocess.run(["umount", "--recursive", "--quiet", folder / "data"], check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_containerd(pid: Path) -> bool:
+    try:
+        return psutil.Process(int(pid.read_text())).name() == "containerd"
+    except (OSError, psutil.NoSuchProcess):
+        return False
+
+
 def _end_containerd(pid: Path) -> None:
     """A killed engine leaves it behind, and its successor does not end it."""
-    if pid.exists() and psutil.pid_exists(number := int(pid.read_text())):
-        process = psutil.Process(number)
+    if _is_containerd(pid):
+        process = psutil.Process(int(pid.read_text()))
         process.terminate()
         process.wait()
 
