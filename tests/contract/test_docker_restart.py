@@ -44,7 +44,8 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        # Of those that were killed; by now a number may be somebody else's, and would be taken for them.
+        # Of those that were killed: by now a number may be somebody else's, or that of one which nobody has waited for. An
+        # engine takes either for its own.
         self._pid.unlink(missing_ok=True)
         if not _is_containerd(self.containerd):
             self.containerd.unlink(missing_ok=True)
@@ -86,7 +87,8 @@ def engine() -> Iterator[Engine]:
 
 def _is_containerd(pid: Path) -> bool:
     try:
-        return psutil.Process(int(pid.read_text())).name() == "containerd"
+        process = psutil.Process(int(pid.read_text()))
+        return process.name() == "containerd" and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.NoSuchProcess):
         return False
 
