@@ -12,6 +12,7 @@ from services.collector.tokens import count, untrain
 from shared.config import CollectorConfig
 from shared.errors import FidelityError
 from shared.events import (
+    LATE,
     CallRecorded,
     RolloutFailed,
     RolloutFinished,
@@ -83,9 +84,9 @@ def conclude(
 def too_late(settled: Settled) -> Settled:
     """The same attempt, settled when its group was closed already."""
     return Settled(
-        outcome="late",
+        outcome=LATE,
         final=True,
-        tokens=untrain(settled.tokens, "late"),
+        tokens=untrain(settled.tokens, LATE),
         detail=f"its group was closed before this attempt ({settled.outcome}) was complete",
     )
 

@@ -108,15 +108,16 @@ def decide(
     votes = [v for _, slot in sorted(slots.items()) if (v := slot.vote)]
     tokens = total(slot.tokens for slot in slots.values())
     outcomes = _outcomes(info, slots.values())
+    attempts = {rollout: sorted(slot.attempts) for rollout, slot in sorted(slots.items()) if slot.attempts}
     if info.purpose == "train" and (refusal := _refusal(votes, info.size, needed(info.size, config), overdue and absent > 0)):
         reason, detail = refusal
         return GroupDiscarded(
             run_id=info.run_id, group_id=info.group_id, purpose=info.purpose, task=info.task,
-            tokens=untrain(tokens, reason), outcomes=outcomes, reason=reason, detail=detail,
+            tokens=untrain(tokens, reason), outcomes=outcomes, attempts=attempts, reason=reason, detail=detail,
         )  # fmt: skip
     return GroupCompleted(
         run_id=info.run_id, group_id=info.group_id, purpose=info.purpose, task=info.task,
-        tokens=tokens, outcomes=outcomes, trajectories=votes,
+        tokens=tokens, outcomes=outcomes, attempts=attempts, trajectories=votes,
     )  # fmt: skip
 
 

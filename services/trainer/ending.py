@@ -17,7 +17,6 @@ FAILED = "step_failed"
 """Reason of groups that could have been trained on, had the run not failed before."""
 SURPLUS = "surplus"
 """Reason of groups that were under way when the last step had its groups."""
-_SETTLE_S = 20.0
 
 
 async def end_rollouts(tools: Tools, ok: bool) -> None:
@@ -27,8 +26,11 @@ async def end_rollouts(tools: Tools, ok: bool) -> None:
         await tools.history.note(Doomed(names=train, reason=SURPLUS if ok else INTERRUPTED))
     await tools.desk.cancel(open_, "the run ended")
     if ok:
-        await _settle(tools)
-        await Meter(tools.engine, tools.history).close()
+        until = asyncio.get_running_loop().time() + tools.config.trainer.settle_s
+        meter = Meter(tools.engine, tools.history)
+        await _settle(tools, until)
+        await _await_late(tools, meter, until)
+        await meter.close()
 
 
 def final_books(state: RunState, ok: bool) -> Ledger:
@@ -36,20 +38,35 @@ def final_books(state: RunState, ok: bool) -> Ledger:
     the run is taken up again it learns from them."""
     ledger = msgspec.msgpack.decode(msgspec.msgpack.encode(state.ledger), type=Ledger)
     for closed in [g.closed for g in _train(state) if g.closed] if not ok else []:
-        ledger.drop(closed.tokens, FAILED)
+        ledger.drop(closed.tokens, FAILED, closed.sessions)
     return ledger
 
 
-async def _settle(tools: Tools) -> None:
+async def _settle(tools: Tools, until: float) -> None:
     """Waits a while for the groups that are still to close, and drops all that is left."""
     history = tools.history
-    until = asyncio.get_running_loop().time() + _SETTLE_S
     while left := _train(history.state):
         changed = history.changed
         for group in [g for g in left if g.closed]:
             await history.note(Dropped(name=group.plan.name, reason=group.doomed or SURPLUS))
         if not any(g.closed is None for g in left):
             continue
+        try:
+            async with asyncio.timeout_at(until):
+                await changed.wait()
+        except TimeoutError:
+            return
+
+
+async def _await_late(tools: Tools, meter: Meter, until: float) -> None:
+    """Waits a while for what is told of attempts whose group was closed without them, if the engine sampled anything that
+    nothing tells of."""
+    history = tools.history
+    while True:
+        await meter.read()
+        changed = history.changed
+        if history.state.ledger.balance().unaccounted <= 0:
+            return
         try:
             async with asyncio.timeout_at(until):
                 await changed.wait()

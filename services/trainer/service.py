@@ -15,7 +15,7 @@ from services.trainer.books.picture import draw_run
 from services.trainer.books.trackers import FINISH_S, Trackers, open_with_verl, wanted
 from services.trainer.groups.desk import GroupDesk
 from services.trainer.journal.history import History
-from services.trainer.journal.records import Sealed
+from services.trainer.journal.records import Late, Sealed
 from services.trainer.journal.resume import open_history, run_folder
 from services.trainer.ports import Learner, LearnerFactory, LearnerSettings
 from services.trainer.run import STOPPED, Run
@@ -25,7 +25,17 @@ from services.trainer.weights.fleet import Fleet
 from shared.bus import Bus
 from shared.config import Config
 from shared.errors import ConfigError, ForgeError, Rejected
-from shared.events import GroupCompleted, GroupDiscarded, Message, RunFinished, RunStart, SessionSealed
+from shared.events import (
+    LATE,
+    GroupCompleted,
+    GroupDiscarded,
+    Message,
+    RunFinished,
+    RunStart,
+    SessionSealed,
+    TrajectoryDiscarded,
+)
+from shared.ids import session_id
 from shared.store.blobs import Blobs
 from shared.store.sessions import Sessions
 from shared.watch.watch import Watch
@@ -139,7 +149,10 @@ class TrainerService:
             log.exception("the picture could not be drawn; `openforge plot` tries again")
 
     async def _listen(self, desk: GroupDesk, history: History) -> None:
-        async def on_sealed(message: Message) -> None:
+        async def on_session(message: Message) -> None:
+            if isinstance(message, TrajectoryDiscarded) and message.purpose == "train" and message.reason == LATE:
+                session = session_id(message.rollout_id, message.attempt)
+                await history.note(Late(session=session, tokens=message.tokens))
             if isinstance(message, SessionSealed) and message.purpose == "train":
                 unrecorded = len(message.errored) + len(message.lost)
                 recorded = message.calls - unrecorded
@@ -147,7 +160,7 @@ class TrainerService:
 
         run = self._config.run.id
         await self._bus.consume("trainer-groups", [GroupCompleted, GroupDiscarded], desk.deliver, run_id=run)
-        await self._bus.consume("trainer-sessions", [SessionSealed], on_sealed, run_id=run)
+        await self._bus.consume("trainer-sessions", [SessionSealed, TrajectoryDiscarded], on_session, run_id=run)
 
     def _summary(self) -> Summary:
         config = self._config

@@ -106,7 +106,7 @@ RIGHTS: Mapping[str, Rights] = {
         consumes={
             "trainer": (RunStart,),
             "trainer-groups": (GroupCompleted, GroupDiscarded),
-            "trainer-sessions": (SessionSealed,),
+            "trainer-sessions": (SessionSealed, TrajectoryDiscarded),
             "own-trainer": (GroupCompleted,),  # examples/own_trainer.py
             "my-trainer": (GroupCompleted,),  # docs/groups.md
         },

@@ -70,6 +70,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
         max_actor_ckpt_to_keep: newest checkpoints that are kept; 0 keeps all.
         eval_episodes: held-out episodes before and after; 0 skips evaluation.
         step_timeout_s: a step whose groups are not there by then ends the run with an error.
+        settle_s: longest wait at the end of a run for rollouts that are still under way, so that every token is accounted for.
         probe_gap: largest log-prob difference (nats) that the probe after a push may show.
         test_freq: steps between evaluations on the held-out tasks, besides those before and after; 0 for none.
         logger: where metrics go beside `metrics.jsonl` and the log (`console`); libraries that have to be installed.
@@ -98,6 +99,7 @@ class TrainerConfig(Section, frozen=True, kw_only=True):
     max_actor_ckpt_to_keep: Whole = 3
     eval_episodes: Whole = 64
     step_timeout_s: Positive = 600.0
+    settle_s: Positive = 20.0
     probe_gap: Positive = 1e-3
     test_freq: Whole = 0
     logger: tuple[LoggerName, ...] = ("console",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from shared.events.base import Message, Purpose, RolloutMessage
 from shared.events.calls import CallRecorded, Media, SessionSealed
 from shared.events.groups import (
+    LATE,
     BlobRef,
     GroupCompleted,
     GroupDiscarded,
@@ -41,6 +42,7 @@ from shared.events.weights import WeightsFailed, WeightsLoaded, WeightsPublished
 __all__ = [
     "COMMANDS",
     "EVENTS",
+    "LATE",
     "MESSAGES",
     "BlobRef",
     "CallRecorded",

@@ -7,6 +7,9 @@ import msgspec
 from shared.events.base import Count, Hex, Id, Message, Number, Purpose, RolloutMessage, Size, Version
 from shared.events.calls import Media
 
+LATE = "late"
+"""Reason of an attempt that is complete only after its group was closed."""
+
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Where sampled tokens went: ``sampled == trained + masked + dropped``, always.
@@ -99,11 +102,19 @@ class TrajectoryAssembled(RolloutMessage, frozen=True, kw_only=True, tag="trajec
 
 
 class TrajectoryDiscarded(RolloutMessage, frozen=True, kw_only=True, tag="trajectory.discarded"):
-    """An attempt gives nothing to train on; `reason` is a class name from `shared.errors`, or a policy's name."""
+    """An attempt gives nothing to train on; `reason` is a class name from `shared.errors`, or a policy's name.
+
+    One with the reason `late` may follow another message about the same attempt: its group was closed meanwhile. Whether the
+    group counts the attempt all the same is in `GroupMessage.attempts`.
+    """
 
     reason: str
     detail: str = ""
     tokens: TokenCounts = TokenCounts()
+
+    @property
+    def event_id(self) -> str:
+        return f"{super().event_id}-{LATE}" if self.reason == LATE else super().event_id
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,8 +129,9 @@ class GroupMessage(Message, frozen=True, kw_only=True):
     """A message about one group.
 
     Attributes:
-        tokens: over all attempts of all its rollouts.
+        tokens: over all `attempts`.
         outcomes: number of rollouts per outcome (`finished`, or the reason of failure).
+        attempts: numbers of the attempts that were complete when it was closed, by rollout id. What comes later is `late`.
     """
 
     group_id: Id
@@ -127,6 +139,7 @@ class GroupMessage(Message, frozen=True, kw_only=True):
     task: str = ""
     tokens: TokenCounts = TokenCounts()
     outcomes: dict[str, Count] = {}
+    attempts: dict[str, list[Number]] = {}
 
     @property
     def key(self) -> str:

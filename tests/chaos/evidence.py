@@ -47,7 +47,7 @@ class Evidence:
         sampled: calls that the engine finished, by their numbers.
         received: numbers of the replies that reached a session's harness whole.
         closed: messages that closed groups, as the stream has them.
-        told: what became of attempts.
+        told: what became of attempts; that one was late, if it was, comes last.
         records: calls as they were recorded.
         sealed: sealings of sessions.
         dead: messages that somebody gave up, with the reason.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from services.collector.calls import ID_BYTES, sampled
-from shared.events import GroupCompleted, Row, TrajectoryDiscarded
+from shared.events import LATE, GroupCompleted, Row, TrajectoryDiscarded
 from shared.ids import session_id
 from tests.chaos.evidence import Closed, Evidence, Sampled
 
@@ -36,7 +36,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         tokens_unaccounted: by which records, trajectories, groups and rows differ where they count the same.
         discarded_with_reason: rollouts that are in no completed group's trajectories, and of which it is said why.
         discarded_without_reason: of which it is not.
-        attempts_discarded: attempts, by reason; most of them were followed by another.
+        attempts_discarded: attempts, by reason; most of them were followed by another. What is `late` may be in it twice.
         dead_letters: messages that were given up; each is an effect that never came.
         wall_s: seconds from the first command to the last group.
     """
@@ -149,9 +149,12 @@ def _discarded(evidence: Evidence) -> tuple[int, int]:
 
 
 def _unaccounted(evidence: Evidence) -> int:
+    counted = {session_id(r, n) for group in evidence.closed for r, numbers in group.attempts.items() for n in numbers}
+    told = {session_id(m.rollout_id, m.attempt): m for m in evidence.told}
+    late = {s for s, m in told.items() if isinstance(m, TrajectoryDiscarded) and m.reason == LATE} - counted
     sampled: Counter[str] = Counter()
-    for m in evidence.told:
-        sampled[m.group_id] += m.tokens.sampled
+    for session in told.keys() - late:  # a group counts all others
+        sampled[told[session].group_id] += told[session].tokens.sampled
     groups = sum(_imbalance(group) + abs(group.tokens.sampled - sampled[group.group_id]) for group in evidence.closed)
     return groups + _untold(evidence)
 

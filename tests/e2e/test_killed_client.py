@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import signal
 import subprocess
@@ -49,8 +50,18 @@ async def hanging(folder: Path, backend: str) -> AsyncIterator[tuple[LiveStack, 
     lines = f'[orchestrator]\nbackend = "{backend}"\nwork_root = "{folder}"\n[orchestrator.stages]\nlease_s = {LEASE_S}\n'
     async with live_stack(write_config(folder, lines)) as stack:
         await ask(stack, task)
-        await until(lambda: len(processes_with(mark)) >= ROLLOUTS, 400.0)
+        await until(lambda: agents(mark) == ROLLOUTS, 400.0)
         yield stack, mark
+
+
+def agents(mark: str) -> int:
+    """Of how many agents there are processes with a text in their command line: one that is another's child is of the same."""
+    found = set(processes_with(mark))
+    parents = []
+    for pid in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parents.append(psutil.Process(pid).ppid())
+    return sum(parent not in found for parent in parents)
 
 
 async def ask(stack: LiveStack, task: Path) -> None:

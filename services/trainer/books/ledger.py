@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
-from shared.events import TokenCounts
+from shared.events import LATE, TokenCounts
 
 LOST = "lost"
 """Reason of tokens that the engine sampled in calls of which no record was left."""
@@ -31,6 +32,8 @@ class Ledger:
         engine_tokens: tokens that the engine itself counted while training groups were open.
         engine_lost: the engine was started anew meanwhile, so that it counted too few.
         sessions: calls with a record and without one, per recording session that was sealed.
+        counted: recording sessions whose tokens groups tell of.
+        late: tokens of recording sessions that were complete only after their group was closed.
         quarantined: tasks that are left out, each with the number of its verifier failures.
         max_logprob_gap: largest difference of log-probs, engine and learner, over all trained on-policy tokens (nats); None
             before there are any.
@@ -49,18 +52,22 @@ class Ledger:
     engine_tokens: int = 0
     engine_lost: bool = False
     sessions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
+    late: dict[str, TokenCounts] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
     max_logprob_gap: float | None = None
 
-    def complete(self, tokens: TokenCounts) -> None:
-        """A group was trained on."""
+    def complete(self, tokens: TokenCounts, sessions: Iterable[str]) -> None:
+        """A group was trained on, with the tokens of these recording sessions."""
         self.groups_completed += 1
         self._add(tokens)
+        self.counted.update(sessions)
 
-    def drop(self, tokens: TokenCounts, reason: str) -> None:
+    def drop(self, tokens: TokenCounts, reason: str, sessions: Iterable[str]) -> None:
         """A group was not trained on, for `reason`."""
         self.drops[reason] = self.drops.get(reason, 0) + 1
         self._add(all_dropped(tokens, reason))
+        self.counted.update(sessions)
 
     def compare(self, gap: float) -> None:
         """Trained on-policy tokens differ by up to so many nats between engine and learner."""
@@ -70,6 +77,11 @@ class Ledger:
         """A recording session ended, with so many calls that have a record and so many without. The same one counts once."""
         self.sessions[session] = (recorded, unrecorded)
 
+    def miss(self, session: str, tokens: TokenCounts) -> None:
+        """A recording session is said to have come too late for its group. Said twice, or of one that a group counts all the
+        same (its collector lost its memory in between), it counts once."""
+        self.late[session] = tokens
+
     @property
     def calls_recorded(self) -> int:
         """Model calls with a durable record."""
@@ -77,16 +89,19 @@ class Ledger:
 
     def balance(self) -> Balance:
         """The books as they stand."""
-        sampled = max(self.engine_tokens, self.recorded) if self.engine_lost else self.engine_tokens
-        rest = sampled - self.recorded
+        late = [tokens for session, tokens in self.late.items() if session not in self.counted]
+        missed = sum(tokens.sampled for tokens in late)
+        recorded = self.recorded + missed
+        sampled = max(self.engine_tokens, recorded) if self.engine_lost else self.engine_tokens
+        rest = sampled - recorded
         lost = max(rest, 0) if any(unrecorded for _, unrecorded in self.sessions.values()) else 0
         return Balance(
             sampled=sampled,
             trained=self.trained,
             masked=self.masked,
-            dropped=self.dropped + lost,
+            dropped=self.dropped + missed + lost,
             unaccounted=rest - lost,
-            reasons=dict(sorted((Counter(self.reasons) + Counter({LOST: lost})).items())),
+            reasons=dict(sorted((Counter(self.reasons) + Counter({LATE: missed, LOST: lost})).items())),
         )
 
     def _add(self, tokens: TokenCounts) -> None:

@@ -30,7 +30,7 @@ from shared.events import (
     TokenCounts,
     Trajectory,
 )
-from shared.ids import check_id
+from shared.ids import check_id, session_id
 from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
@@ -239,7 +239,8 @@ class GroupDesk:
 
     async def _closed(self, plan: Planned, message: GroupCompleted | GroupDiscarded) -> tuple[Closed, Beside]:
         """What is noted of a group, and what its rows refer to: the store keeps that for a while only."""
-        closed = Closed(name=plan.name, tokens=message.tokens, outcomes=message.outcomes)
+        sessions = [session_id(rollout, number) for rollout, numbers in message.attempts.items() for number in numbers]
+        closed = Closed(name=plan.name, tokens=message.tokens, outcomes=message.outcomes, sessions=sessions)
         if isinstance(message, GroupDiscarded):
             return msgspec.structs.replace(closed, refused=message.reason), {}
         if wrong := strangers(message.group_id, plan.size, message.trajectories):

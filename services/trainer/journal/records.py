@@ -40,13 +40,23 @@ class Planned(Record, frozen=True, kw_only=True):
 
 
 class Closed(Record, frozen=True, kw_only=True):
-    """A group closed; `refused` says why it cannot be trained on, and is empty if it can."""
+    """A group closed.
+
+    Attributes:
+        name: of the group.
+        trajectories: those with a reward.
+        tokens: over all attempts that count.
+        outcomes: number of rollouts per outcome.
+        refused: why it cannot be trained on; empty if it can.
+        sessions: recording sessions of the attempts that count.
+    """
 
     name: str
     trajectories: list[Trajectory] = []
     tokens: TokenCounts = TokenCounts()
     outcomes: dict[str, int] = {}
     refused: str = ""
+    sessions: list[str] = []
 
 
 class Dropped(Record, frozen=True, kw_only=True):
@@ -69,6 +79,13 @@ class Sealed(Record, frozen=True, kw_only=True):
     session: str
     recorded: int
     unrecorded: int
+
+
+class Late(Record, frozen=True, kw_only=True):
+    """A recording session of a training rollout was complete only after its group was closed."""
+
+    session: str
+    tokens: TokenCounts
 
 
 class Metered(Record, frozen=True, kw_only=True):
@@ -132,7 +149,7 @@ class Saved(Record, frozen=True, kw_only=True):
     step: int
 
 
-Entry = Opened | Planned | Closed | Dropped | Doomed | Sealed | Metered | Begun | Done | Evaluated | Saved
+Entry = Opened | Planned | Closed | Dropped | Doomed | Sealed | Late | Metered | Begun | Done | Evaluated | Saved
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)

@@ -15,6 +15,7 @@ from services.trainer.journal.records import (
     Dropped,
     Entry,
     Evaluated,
+    Late,
     Metered,
     Opened,
     Planned,
@@ -141,8 +142,8 @@ class RunState(msgspec.Struct, kw_only=True):
         group = self.groups.pop(record.name)
         assert group.closed is not None, "only a closed group is dropped"
         self.ready.remove(record.name)
-        self.ledger.drop(group.closed.tokens, record.reason)
-        group.closed = msgspec.structs.replace(group.closed, trajectories=[])
+        self.ledger.drop(group.closed.tokens, record.reason, group.closed.sessions)
+        group.closed = msgspec.structs.replace(group.closed, trajectories=[], sessions=[])
         self.left.append(Left(group=group, reason=record.reason))
 
     @apply.register
@@ -153,6 +154,10 @@ class RunState(msgspec.Struct, kw_only=True):
     @apply.register
     def _(self, record: Sealed) -> None:
         self.ledger.seal(record.session, record.recorded, record.unrecorded)
+
+    @apply.register
+    def _(self, record: Late) -> None:
+        self.ledger.miss(record.session, record.tokens)
 
     @apply.register
     def _(self, record: Metered) -> None:
@@ -173,7 +178,7 @@ class RunState(msgspec.Struct, kw_only=True):
         for name in begun.groups:
             closed = self.groups.pop(name).closed
             assert closed is not None, "only closed groups are trained on"
-            self.ledger.complete(closed.tokens)
+            self.ledger.complete(closed.tokens, closed.sessions)
         self.begun, self.last = None, record
         self.step, self.version, self.wall_s = record.step, record.version, record.wall_s
         self.skipped += not record.rows

@@ -11,7 +11,7 @@ from msgspec.structs import replace as changed
 
 from services.collector.assemble import assemble
 from services.collector.tokens import total, untrain
-from shared.events import GroupCompleted, GroupDiscarded, Trajectory, TrajectoryAssembled, TrajectoryDiscarded
+from shared.events import LATE, GroupCompleted, GroupDiscarded, Trajectory, TrajectoryAssembled, TrajectoryDiscarded
 from shared.packing import pack_ids
 from tests.chaos.evidence import Closed, Evidence, Sampled, Told, read_engine, read_harness
 from tests.chaos.verdict import Verdict, judge
@@ -175,6 +175,16 @@ def test_tokens_that_do_not_add_up_are_unaccounted(good: Evidence) -> None:
     untold = replace(good, records=good.records[1:])
     assert verdict(untold).tokens_unaccounted == len("call 1 was answered")
     assert not verdict(untold).holds(30, 1)
+
+
+def test_tokens_that_came_too_late_for_their_group_are_in_no_group(good: Evidence) -> None:
+    late = TrajectoryDiscarded(**about(made_session(0)[0]), reason=LATE, tokens=untrain(good.told[0].tokens, LATE))
+    without = rigged(good, lambda made: group("g0", made.trajectories[1:]))
+    assert verdict(replace(without, told=[*good.told, late])).tokens_unaccounted == 0
+    assert verdict(without).tokens_unaccounted == late.tokens.sampled
+    counted = rigged(good, lambda made: changed(made, attempts={"g0-r0": [1]}))  # a wiped store made its collector forget
+    assert verdict(replace(counted, told=[*good.told, late])).tokens_unaccounted == 0
+    assert verdict(replace(good, told=[*good.told, late])).tokens_unaccounted == late.tokens.sampled
 
 
 def test_a_message_that_was_given_up_does_not_hold(good: Evidence) -> None:

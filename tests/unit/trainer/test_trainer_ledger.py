@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.trainer.books.ledger import Ledger
-from shared.events import TokenCounts
+from shared.events import LATE, TokenCounts
 
 sizes = st.integers(0, 50)
 
@@ -23,9 +23,9 @@ def test_the_books_balance(groups: list[tuple[TokenCounts, str]], off: int, loss
     ledger = Ledger()
     for tokens, reason in groups:
         if reason:
-            ledger.drop(tokens, reason)
+            ledger.drop(tokens, reason, ())
         else:
-            ledger.complete(tokens)
+            ledger.complete(tokens, ())
     ledger.engine_tokens = sum(t.sampled for t, _ in groups) + off
     ledger.seal("s", 1, int(lossy))
     balance = ledger.balance()
@@ -37,7 +37,7 @@ def test_the_books_balance(groups: list[tuple[TokenCounts, str]], off: int, loss
 
 def test_an_engine_that_was_started_anew_counts_too_few_and_the_records_count_instead() -> None:
     ledger = Ledger(engine_tokens=3, engine_lost=True)
-    ledger.complete(TokenCounts(sampled=8, trained=8))
+    ledger.complete(TokenCounts(sampled=8, trained=8), ())
     assert (ledger.balance().sampled, ledger.balance().unaccounted) == (8, 0)
     ledger.engine_tokens = 10
     assert (ledger.balance().sampled, ledger.balance().unaccounted) == (10, 2)
@@ -45,9 +45,9 @@ def test_an_engine_that_was_started_anew_counts_too_few_and_the_records_count_in
 
 def test_groups_are_counted_by_what_became_of_them() -> None:
     ledger = Ledger()
-    ledger.complete(TokenCounts(sampled=4, trained=4))
+    ledger.complete(TokenCounts(sampled=4, trained=4), ())
     for _ in range(2):
-        ledger.drop(TokenCounts(sampled=4, trained=4), "stale")
+        ledger.drop(TokenCounts(sampled=4, trained=4), "stale", ())
     assert (ledger.groups_completed, dict(ledger.drops)) == (1, {"stale": 2})
     assert dict(ledger.reasons) == {"stale": 8}
 
@@ -57,6 +57,21 @@ def test_a_session_counts_once_however_often_it_is_told() -> None:
     for session, recorded, unrecorded in (("a", 3, 0), ("a", 3, 0), ("b", 2, 2)):
         ledger.seal(session, recorded, unrecorded)
     assert ledger.calls_recorded == 5
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans())))
+def test_what_came_too_late_for_its_group_is_dropped_once_and_not_at_all_where_the_group_counts_it(
+    told: list[tuple[str, bool]],
+) -> None:
+    ledger = Ledger(engine_tokens=12)
+    for session, counted in told:
+        if counted and session not in ledger.counted:
+            ledger.complete(TokenCounts(sampled=4, trained=4), [session])
+        ledger.miss(session, TokenCounts(sampled=4, dropped=4, reasons={LATE: 4}))
+    balance, missed = ledger.balance(), {session for session, _ in told} - ledger.counted
+    assert (balance.trained, balance.dropped) == (4 * len(ledger.counted), 4 * len(missed))
+    assert balance.unaccounted == 12 - balance.trained - balance.dropped
+    assert balance.reasons == ({LATE: 4 * len(missed)} if missed else {})
 
 
 def test_the_largest_gap_is_kept_and_absent_until_one_was_measured() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -11,8 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from shared.config import AlgorithmConfig
-from shared.events import GroupCompleted, RolloutStart, RunEvaluated, RunStaged, RunStepped, WeightsLoaded
+from shared.events import (
+    LATE,
+    GroupCompleted,
+    RolloutStart,
+    RunEvaluated,
+    RunStaged,
+    RunStepped,
+    TokenCounts,
+    TrajectoryDiscarded,
+    WeightsLoaded,
+)
 from tests.unit.trainer.twins import MakeWorld, by_number
+from tests.waiting import until
 
 
 async def test_a_run_goes_from_evaluation_through_steps_to_a_saved_model(make_world: MakeWorld) -> None:
@@ -210,7 +222,29 @@ async def test_tokens_that_no_record_explains_are_reported(make_world: MakeWorld
         world.rollouts.engine.generated += 1
         return by_number(start)
 
-    world = await make_world(plan, steps=1, eval_episodes=0)
+    world = await make_world(plan, steps=1, eval_episodes=0, settle_s=0.1)
     end = await world.run()
     assert (end.ok, end.summary["tokens_unaccounted"]) == (True, 12)
     assert end.error == "12 sampled tokens are unaccounted for; see tokens_* in summary.json"
+
+
+async def test_an_attempt_that_is_complete_only_after_its_group_is_waited_for_and_accounted_for(make_world: MakeWorld) -> None:
+    def plan(start: RolloutStart) -> float:
+        world.rollouts.engine.generated += 1
+        return by_number(start)
+
+    async def tell() -> None:
+        await until(lambda: len(world.of(RunStepped)) == 1)
+        await asyncio.sleep(0.2)  # the run ends meanwhile, but for this
+        tokens = TokenCounts(sampled=1, dropped=1, reasons={LATE: 1})
+        for start in world.rollouts.starts:
+            about = TrajectoryDiscarded(
+                run_id=start.run_id, rollout_id=start.rollout_id, group_id=start.group_id, attempt=2, reason=LATE, tokens=tokens
+            )  # fmt: skip
+            await world.bus.publish(about)
+
+    world = await make_world(plan, steps=1, eval_episodes=0)
+    telling = asyncio.create_task(tell())
+    end = await world.run()
+    await telling
+    assert (end.ok, end.error, end.summary["tokens_unaccounted"], end.summary["token_reasons"]) == (True, "", 0, {LATE: 12})
