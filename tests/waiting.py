@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-_POLL_S = 0.005
+_POLL_S, _LONGEST_POLL_S = 0.005, 0.05  # what is asked often takes from what is waited for
 
 
-async def until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
     """Returns as soon as the condition holds.
 
     Raises:
@@ -21,12 +21,14 @@ async def until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
     await eventually(probe, timeout)
 
 
-async def eventually(probe: Callable[[], Awaitable[bool]], timeout: float = 20.0) -> None:
+async def eventually(probe: Callable[[], Awaitable[bool]], timeout: float = 60.0) -> None:
     """Returns as soon as the probe says yes.
 
     Raises:
         TimeoutError: it does not after `timeout` seconds.
     """
+    pause = _POLL_S
     async with asyncio.timeout(timeout):
-        while not await probe():  # noqa: ASYNC110 - what another process does sets no event here
-            await asyncio.sleep(_POLL_S)
+        while not await probe():
+            await asyncio.sleep(pause)
+            pause = min(1.1 * pause, _LONGEST_POLL_S)

@@ -48,7 +48,7 @@ async def kill_collector(stack: LiveStack) -> None:
         except AssertionError:
             return False
 
-    await until(runs, 30)
+    await until(runs, 90)
     stack.service("collector").kill()
 
 

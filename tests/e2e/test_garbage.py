@@ -44,7 +44,7 @@ async def test_a_stack_that_garbage_is_thrown_at(tmp_path: Path) -> None:
         before = {name: stack.service(name).pid for name in SERVICES}
         client = await nats.connect(stack.config.bus.url, nkeys_seed=f"{stack.config.bus.keys}/operator.nk")
         groups = await start_groups(stack, task)
-        await until(lambda: any(isinstance(m, CallRecorded) for m in seen), 30)
+        await until(lambda: any(isinstance(m, CallRecorded) for m in seen), 90)
         thrown = await throw(client, garbage(stack.config.run.id))
         await until(lambda: closed(seen) >= groups, 90)
         await repeat_late(client, seen)
@@ -71,7 +71,7 @@ async def throw(client: Client, messages: Iterable[tuple[str, bytes]]) -> Counte
     """Publishes messages; gives how many of them each stream's subject took."""
     thrown: Counter[str] = Counter()
     for subject, body in messages:
-        await client.jetstream().publish(subject, body, timeout=30)
+        await client.jetstream().publish(subject, body, timeout=60)
         thrown[subject] += 1
     return thrown
 

@@ -51,7 +51,7 @@ async def get(stack: LiveStack, service: str, path: str) -> tuple[int, bytes]:
 
 async def missing(stack: LiveStack, expected: dict[str, set[str]]) -> None:
     """Waits until the services miss what is expected."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             told = await asyncio.gather(*(get(stack, s, "/readyz") for s in SERVICES))
             answers = dict(zip(SERVICES, told, strict=True))
