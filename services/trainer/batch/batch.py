@@ -8,6 +8,7 @@ from itertools import count
 import services.trainer.verl.cpu_platform  # noqa: F401 - before all else of veRL: it sets the platform
 
 # isort: split
+import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -33,10 +34,10 @@ def padded(samples: Sequence[Sample], vision: Vision | None = None) -> TensorDic
         the number of each trained token's call in the batch, from 1; `rollout_log_probs` and `advantages` (B, R) float32. The
         last three are 0 where the mask is 0.
     """
-    prompts = _pad([s.ids[: s.prompt_len] for s in samples], left=True)
-    responses = _pad([s.ids[s.prompt_len :] for s in samples])
+    prompts = _pad([s.ids[: s.prompt_len] for s in samples], np.int64, left=True)
+    responses = _pad([s.ids[s.prompt_len :] for s in samples], np.int64)
     attention = torch.cat([_ones([s.prompt_len for s in samples]).flip(-1), _ones([len(s.mask) for s in samples])], dim=-1)
-    mask = _pad([s.mask for s in samples])
+    mask = _pad([s.mask for s in samples], np.int64)
     batch = TensorDict(
         {
             "prompts": prompts,
@@ -46,7 +47,7 @@ def padded(samples: Sequence[Sample], vision: Vision | None = None) -> TensorDic
             "position_ids": (attention.cumsum(-1) - 1).clamp(min=0),
             "response_mask": mask,
             "calls": _painted(samples, mask.shape[1], count(1)).long(),
-            "rollout_log_probs": _pad([s.logprobs for s in samples]).masked_fill(mask == 0, 0.0),
+            "rollout_log_probs": _pad([s.logprobs for s in samples], np.float32).masked_fill(mask == 0, 0.0),
             "advantages": _painted(samples, mask.shape[1], (a for s in samples for a in s.advantages)),
         },
         batch_size=[len(samples)],
@@ -92,10 +93,11 @@ def _painted(samples: Sequence[Sample], width: int, values: Iterator[float]) -> 
     return painted
 
 
-def _pad(rows: Sequence[Sequence[int]] | Sequence[Sequence[float]], left: bool = False) -> Tensor:
-    tensors = [torch.tensor(r) for r in rows]
+def _pad(rows: Sequence[Sequence[int]] | Sequence[Sequence[float]], kind: type[np.generic], left: bool = False) -> Tensor:
+    # torch takes a list in ten times as slowly as numpy does
+    tensors = [torch.from_numpy(np.array(r, kind)) for r in rows]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_side="left" if left else "right")
 
 
 def _ones(lengths: Sequence[int]) -> Tensor:
-    return _pad([[1] * n for n in lengths])
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()

@@ -44,7 +44,8 @@ async def main(arguments: argparse.Namespace) -> Report:
         steps.warm_up()
         for n in range(arguments.rounds):
             rounds.append(Round(steps.ours(n + 1), steps.bare()))
-            _say(f"round {n + 1}: ours {rounds[-1].ours.step:.2f} s, veRL's calls {sum(rounds[-1].bare.values()):.2f} s")
+            ours, bare = rounds[-1].ours, sum(rounds[-1].bare.values())
+            _say(f"round {n + 1}: ours {ours.step:.2f} s, {ours.own:.3f} s of them not veRL's; veRL's calls alone {bare:.2f} s")
         pushes = [] if arguments.no_push else await _pushes(learner, model, Path(folder), arguments.rounds)
         return Report(shape, rounds, pushes, measure(arguments.bytes, _TRANSFERS, Path(folder), _say))
 
@@ -67,8 +68,8 @@ def _say(text: str) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.trainer", description="What a step costs beyond veRL.")
-    parser.add_argument("--rounds", type=int, default=6, help="steps, and pushes; the fastest counts")
-    parser.add_argument("--groups", type=int, default=12, help="groups of 8 trajectories in a step")
+    parser.add_argument("--rounds", type=int, default=10, help="steps, and pushes; the fastest counts")
+    parser.add_argument("--groups", type=int, default=24, help="groups of 8 trajectories in a step")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     parser.add_argument("--model", type=Path, help="model folder; default: a tiny random one")
     parser.add_argument("--no-push", action="store_true", help="start no vLLM")

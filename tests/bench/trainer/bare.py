@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tensordict import TensorDict
@@ -32,34 +32,47 @@ class BareCall:
         return time.monotonic() - began
 
 
-@dataclass
-class Caught:
-    """Calls in their order, and the seconds that they took."""
+@contextmanager
+def catching() -> Iterator[list[BareCall]]:
+    """Notes every call that is made to veRL's workers meanwhile."""
+    caught: list[BareCall] = []
 
-    calls: list[BareCall] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    def noting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(worker: TrainingWorker, batch: TensorDict) -> Any:
+            caught.append(BareCall(name, worker, worker.loss_fn, batch.clone()))
+            return original(worker, batch)
+
+        return call
+
+    with _replaced(noting):
+        yield caught
 
 
 @contextmanager
-def catching() -> Iterator[Caught]:
-    """Notes every call that is made to veRL's workers meanwhile."""
-    caught = Caught()
+def timing() -> Iterator[list[float]]:
+    """Notes the seconds of every call that is made to veRL's workers meanwhile."""
+    seconds: list[float] = []
+
+    def timed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(worker: TrainingWorker, batch: TensorDict) -> Any:
+            began = time.monotonic()
+            answer = original(worker, batch)
+            seconds.append(time.monotonic() - began)
+            return answer
+
+        return call
+
+    with _replaced(timed):
+        yield seconds
+
+
+@contextmanager
+def _replaced(made_of: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
     originals = {name: getattr(TrainingWorker, name) for name in NAMES}
     for name, original in originals.items():
-        setattr(TrainingWorker, name, _noting(name, original, caught))
+        setattr(TrainingWorker, name, made_of(name, original))
     try:
-        yield caught
+        yield
     finally:
         for name, original in originals.items():
             setattr(TrainingWorker, name, original)
-
-
-def _noting(name: str, original: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
-    def call(worker: TrainingWorker, batch: TensorDict) -> Any:
-        caught.calls.append(BareCall(name, worker, worker.loss_fn, batch.clone()))
-        began = time.monotonic()
-        answer = original(worker, batch)
-        caught.seconds.append(time.monotonic() - began)
-        return answer
-
-    return call

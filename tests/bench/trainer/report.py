@@ -17,16 +17,23 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
         read: groups from their messages to plain lists, checked.
         weigh: rewards to advantages and weights.
         update: all that the learner does: tensors, veRL's calls, metrics.
+        verl: of `update`, veRL's calls.
     """
 
     read: float
     weigh: float
     update: float
+    verl: float
 
     @property
     def step(self) -> float:
         """All phases."""
         return self.read + self.weigh + self.update
+
+    @property
+    def own(self) -> float:
+        """What is not veRL's."""
+        return self.step - self.verl
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,8 @@ class Report:
 
     Attributes:
         shape: of its steps.
-        rounds: at least one. The fastest counts, of ours and of veRL's apart: what else the machine does only adds.
+        rounds: at least one. The fastest counts, of ours and of veRL's apart: what else the machine does only adds. Where it
+            never rests, `own_s` still tells: that is measured within a step, however long veRL's calls in it took.
         pushes: of the step's model, the fastest counts; none without an engine.
         transfers: by size.
     """
@@ -104,6 +112,7 @@ class Report:
         found = {
             "step_s": {name: round(seconds, 4) for name, seconds in by_phase.items()},
             "overhead_ratio": round(ours.step / self._bare_s, 3),
+            "own_s": round(min(r.ours.own for r in self.rounds), 4),
             "tokens": self.shape.tokens,
             "tokens_per_s": round(self.shape.tokens / ours.step),
             "trained_tokens_per_s": round(self.shape.trained / ours.step),

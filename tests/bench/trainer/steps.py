@@ -12,7 +12,7 @@ from services.trainer.learner import VerlLearner
 from services.trainer.ports import LearnerSettings
 from shared.config import AlgorithmConfig
 from shared.events import GroupCompleted, decode
-from tests.bench.trainer.bare import BareCall, catching
+from tests.bench.trainer.bare import BareCall, catching, timing
 from tests.bench.trainer.groups import Shape, groups
 from tests.bench.trainer.report import Phases
 
@@ -32,9 +32,8 @@ class Steps:
 
     def warm_up(self) -> None:
         """A step that does not count; what it asks of veRL is what is measured bare."""
-        with catching() as caught:
+        with catching() as self._calls:
             self.ours(0)
-        self._calls = caught.calls
 
     def ours(self, seed: int) -> Phases:
         """One step: from the messages of its groups to new weights."""
@@ -43,9 +42,10 @@ class Steps:
         phases["read"], began = _lap(began)
         samples = credit(votes, self._config)
         phases["weigh"], began = _lap(began)
-        self._learner.update(samples)
+        with timing() as seconds:
+            self._learner.update(samples)
         phases["update"], _ = _lap(began)
-        return Phases(**phases)
+        return Phases(verl=sum(seconds), **phases)
 
     def bare(self) -> dict[str, float]:
         """Seconds by veRL's name of the call."""

@@ -15,8 +15,9 @@ from tests.bench.trainer.report import Phases, Push, Report, Round
 SHAPE = Shape(groups=2, n=4, calls=3, news=5, reply=7)
 
 
-def round_of(ours: float, bare: float) -> Round:
-    return Round(Phases(read=0.0, weigh=0.0, update=ours), {"infer_batch": bare / 4, "train_batch": bare * 3 / 4})
+def round_of(ours: float, bare: float, own: float = 0.0) -> Round:
+    ours_by_phase = Phases(read=0.0, weigh=0.0, update=ours, verl=ours - own)
+    return Round(ours_by_phase, {"infer_batch": bare / 4, "train_batch": bare * 3 / 4})
 
 
 def broken(*rounds: Round) -> set[str]:
@@ -53,6 +54,11 @@ def test_the_report_has_the_fastest_push_and_tokens_by_the_second() -> None:
     assert found["push_bytes"] == 10
     assert found["tokens_per_s"] == SHAPE.tokens / 2
     assert found["step_s"]["bare_train_batch"] == 1.5
+
+
+def test_what_is_not_verls_is_that_of_the_step_that_had_least_of_it() -> None:
+    found = json.loads(Report(SHAPE, [round_of(2.0, 2.0, own=0.25), round_of(9.0, 9.0, own=0.125)]).json())
+    assert found["own_s"] == 0.125
 
 
 @pytest.mark.real
