@@ -30,11 +30,13 @@ class Call:
         record: as it came.
         full: prompt and completion as packed uint32.
         digest: running hash of `full`, so that whoever extends it need not hash it again.
+        stray: `full` has a placeholder of media that is no medium's.
     """
 
     record: CallRecorded
     full: bytes
     digest: blake2b
+    stray: bool = False
 
     @property
     def seq(self) -> int:
@@ -113,7 +115,8 @@ def _restored(record: CallRecorded, calls: Mapping[int, Call]) -> Call:
     if digest.hexdigest() != record.prompt_digest:
         raise _broken(record, "the digest of its prompt does not match")
     digest.update(record.completion)
-    return Call(record, b"".join((head, record.prompt_delta, record.completion)), digest)
+    stray = record.stray_media or (parent is not None and parent.stray)
+    return Call(record, b"".join((head, record.prompt_delta, record.completion)), digest, stray)
 
 
 def _check_completion(record: CallRecorded) -> None:

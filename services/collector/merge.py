@@ -58,6 +58,8 @@ def reasons(calls: Sequence[Call], parents: Parents, cut: Collection[int], max_t
             found[call.seq] = "aux"
         elif not call.free:
             found[call.seq] = "constrained"
+        elif call.stray:
+            found[call.seq] = "stray_media"
         elif call.seq in cut and call.seq not in extended:
             found[call.seq] = "cut"
         elif call.seq in passed_over:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from shared.events import TokenCounts
 
-MASKED = frozenset({"aux", "constrained", "cut", "superseded", "unresolved"})
+MASKED = frozenset({"aux", "constrained", "cut", "stray_media", "superseded", "unresolved"})
 """Reasons by which a call of an attempt that counts is not trained; tokens with any other reason are dropped."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -74,6 +74,19 @@ def place(
         return [Media(sha256=sha) for sha in hashes]
     new = known[len(known) - len(runs) :]
     return [Media(sha256=sha, start=offset + at, length=n) for sha, (at, n) in zip(new, runs, strict=True)]
+
+
+def strays(ids: Sequence[int], sampled: Collection[int], tokens: frozenset[int], media: Sequence[Media]) -> bool:
+    """Whether placeholders stand among new prompt ids or sampled ones that are no medium's.
+
+    Args:
+        ids: that are new in the prompt.
+        sampled: ids of the reply.
+        tokens: placeholders of the model.
+        media: as `place` found them.
+    """
+    prompted = any(m.start < 0 for m in media) or not media
+    return not tokens.isdisjoint(sampled) or (prompted and not tokens.isdisjoint(ids))
 
 
 def _data_urls(message: Any) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from services.proxy import paths
 from services.proxy.answer import Answer
 from services.proxy.dialects.base import Reply, Turn
 from services.proxy.known import Book, Known, Session, first_thought, ids_json
-from services.proxy.media import detach, hashes_of, keep_experts, place
+from services.proxy.media import detach, hashes_of, keep_experts, place, strays
 from services.proxy.model import placeholder_tokens
 from services.proxy.prompts import Prompt
 from services.proxy.roles import Part
@@ -125,6 +125,8 @@ class Recorder:
         message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, version)
         if call.turn.media:
             message = await self._without_media(call, message, ids)
+        if self._placeholders and strays(unpack_ids(ids.delta), call.answer.completion, self._placeholders, message.media):
+            message = msgspec.structs.replace(message, stray_media=True)
         if call.answer.experts:
             message = msgspec.structs.replace(message, experts=await keep_experts(call.answer.experts, self._blobs))
         await self._bus.publish(message)

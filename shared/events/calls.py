@@ -56,6 +56,8 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
         messages_from: call whose conversation the request goes on with, as far as its messages tell.
         media: images and the like among the new ids, in their order: those of `messages`, and earlier ones that stand there
             because the prompt does not go on from where the messages do.
+        stray_media: a placeholder of media stands among the new ids, or was sampled, for which there is no medium; nobody could
+            tell it from one, so that neither this call nor those that go on from it can be trained on.
         experts: sha256 hex of a blob of the store with the experts that the engine chose for the first tokens of prompt and
             reply, as a file of numpy's (tokens, layers, k); empty where the engine did not say.
         tools: the tools, once for each list of them in a session; else null.
@@ -98,6 +100,7 @@ class CallRecorded(RolloutMessage, frozen=True, kw_only=True, tag="call.recorded
     messages: list[msgspec.Raw] = []
     messages_from: Number | None = None
     media: list[Media] = []
+    stray_media: bool = False
     experts: Hex = ""
     tools: msgspec.Raw = _NULL
     tools_digest: Hex = ""

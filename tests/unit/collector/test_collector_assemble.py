@@ -166,6 +166,18 @@ def test_a_leaf_that_is_not_trained_makes_no_row(reason: str, fields: dict[str, 
     assert (made.tokens.masked, made.tokens.reasons) == (2, {reason: 2})
 
 
+def test_what_goes_on_from_a_stray_placeholder_is_not_trained_and_what_does_not_is() -> None:
+    session = Session()
+    session.call([1], [2])
+    session.call([1, 2, 9], [3], stray_media=True)
+    session.call([1, 2, 9, 3, 9], [4, 5])
+    session.call([1, 2, 8], [6])
+    made = assembled(session)
+    assert shown(made) == rows_of(([1, 2, 8, 6], [0, 1, 0, 1]))
+    assert made.untrained == {"stray_media": [2, 3]}
+    assert (made.tokens.masked, made.tokens.reasons) == (3, {"stray_media": 3})
+
+
 def test_masked_calls_stay_in_the_context_of_later_ones() -> None:
     session = Session()
     session.call([1], [2], constrained=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.proxy.media import place
+from services.proxy.media import place, strays
 from shared.events import BlobRef, Media
 from tests.unit.proxy.world import MakeWorld
 
@@ -52,3 +52,19 @@ def test_places_are_the_runs_of_placeholders(parts: list[tuple[list[int], int]],
     assert place(hashes, ids, frozenset({9}), offset) == expected
     assert place(hashes[1:], ids, frozenset({9}), offset, ["other", *hashes[:1]]) == expected
     assert place(hashes, ids, frozenset(), offset) == [Media(sha256=h) for h in hashes]
+
+
+@pytest.mark.parametrize(
+    ("ids", "sampled", "found"),
+    [
+        ([1, 9, 9, 2], [3, 4], False),
+        ([1, 9, 9, 2], [3, 9], True),  # sampled
+        ([1, 9, 9, 2, 9], [3, 4], True),  # written out
+        ([1, 2], [3, 4], False),
+    ],
+)
+def test_a_placeholder_that_is_no_mediums_is_seen(ids: list[int], sampled: list[int], found: bool) -> None:
+    tokens = frozenset({9})
+    assert strays(ids, sampled, tokens, place(["a"] if 9 in ids else [], ids, tokens, 0)) is found
+    assert strays(ids, [], tokens, []) is (9 in ids)
+    assert not strays(ids, sampled, frozenset(), [Media(sha256="a")])
