@@ -33,8 +33,9 @@ from shared.store.rights import STORE_RIGHTS
 from shared.store.sessions import Sessions
 from shared.store.shares import Shares
 from shared.store.words import Words, answers
+from shared.trace.tracer import Nowhere, Sink, Tracer
 from shared.watch.server import WatchServer
-from shared.watch.watch import Watch
+from shared.watch.watch import Watch, own_version
 
 log = logging.getLogger(__name__)
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
@@ -108,15 +109,35 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client, watch: Wat
             return SynthService(config, bus)
 
 
-async def open_bus(config: Config, user: str, watch: Watch | None = None) -> NatsBus:
-    """A connection of a user (`shared.keys`) to the run's bus; a `watch` counts what is published.
+async def open_bus(config: Config, user: str, watch: Watch | None = None, sink: Sink | None = None) -> NatsBus:
+    """A connection of a user (`shared.keys`) to the run's bus; a `watch` counts what is published, a `sink` takes its spans.
 
     Raises:
         BusUnavailable: no server answers, or none that knows the user's key.
         ConfigError: the key cannot be read.
     """
     published = watch.published if watch else _uncounted
-    return await connect_nats(config.bus, config.run.id, user, published)
+    tracer = None if config.traces.to == "off" else Tracer(config.traces, sink or Nowhere())
+    return await connect_nats(config.bus, config.run.id, user, published, tracer)
+
+
+def open_export(config: Config, name: str, stack: AsyncExitStack) -> Sink | None:
+    """Takes a service's spans until the stack is left; None without traces, for which nothing is imported.
+
+    Raises:
+        ConfigError: OpenTelemetry is not installed.
+    """
+    if config.traces.to == "off":
+        return None
+    try:
+        from shared.trace.export import Export
+    except ImportError as e:
+        raise ConfigError(
+            f"traces.to = {config.traces.to!r} takes OpenTelemetry: pip install 'openforgerl[traces]' ({e})"
+        ) from e
+    export = Export(config.traces, run_folder(config), name, own_version())
+    stack.push_async_callback(export.close)
+    return export
 
 
 def open_store(config: Config, user: str) -> Client:
@@ -156,7 +177,7 @@ async def serve(name: ServiceName, config: Config) -> None:
     async with AsyncExitStack() as stack:
         watch = Watch(name, config.run.id)
         watch.health.state = "it is starting"
-        bus = await open_bus(config, name, watch)
+        bus = await open_bus(config, name, watch, open_export(config, name, stack))
         stack.push_async_callback(bus.close)
         store = open_store(config, name)
         stack.push_async_callback(store.aclose)

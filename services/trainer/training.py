@@ -12,6 +12,7 @@ from services.trainer.batch.advantage import credit
 from services.trainer.batch.samples import Sample
 from services.trainer.books.meter import Meter
 from services.trainer.books.metrics import on_policy_gap, step_metrics
+from services.trainer.groups.desk import group_id
 from services.trainer.groups.rollouts import Rollouts
 from services.trainer.groups.step import Gathered, gathered
 from services.trainer.journal.records import Begun, Done
@@ -118,6 +119,7 @@ class Training:
             at=time.time(),
             wall_s=self._history.wall_s,
             metrics=metrics,
+            groups=[group_id(self._tools.config.run.id, result.plan.name) for result, _ in made.kept],
         )
         await self._history.note(done)
         await report(self._tools, done)
@@ -125,7 +127,9 @@ class Training:
 
 async def report(tools: Tools, done: Done) -> None:
     """Tells of a step, in `metrics.jsonl` and on the bus. Doing it again changes nothing."""
-    event = RunStepped(run_id=tools.config.run.id, step=done.step, version=done.version, metrics=done.metrics, at=done.at)
+    event = RunStepped(
+        run_id=tools.config.run.id, step=done.step, version=done.version, metrics=done.metrics, groups=done.groups, at=done.at,
+    )  # fmt: skip
     tools.files.metrics.add_step(done.step, done.at, done.metrics)
     log.info("step %d: %s", done.step, done.metrics)
     await tools.bus.publish(event)

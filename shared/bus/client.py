@@ -16,6 +16,7 @@ from nats.protocol import parser
 
 from shared.bus.refusals import Refused, refusal_in
 from shared.bus.streams import is_kept
+from shared.trace.context import HEADER
 
 T = TypeVar("T")
 
@@ -28,11 +29,13 @@ _INBOX = b"_INBOX."
 parser.MSG_RE = re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)\r\n")
 parser.HMSG_RE = re.compile(rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n")
 
+_TRACE = re.compile(rb"\r\n%b: *([0-9a-f-]{55}) *\r\n" % HEADER.encode(), re.IGNORECASE)
+
 
 class SteadyClient(Client):
     """nats-py's client stops reading for good at the first subject or header that it cannot decode. Here such subjects are
-    readable, if not what they were, and headers are read only of what the server sends to an inbox of ours: nobody here asks
-    for those of a published message, and a status among them would pass for the server's own word.
+    readable, if not what they were, and headers are read only of what the server sends to an inbox of ours: of a published
+    message nobody here asks for more than its trace, and a status among them would pass for the server's own word.
 
     What the server refuses to a user raises `Refused` where it was asked for, and at once.
 
@@ -97,8 +100,14 @@ class SteadyClient(Client):
         if subscription is not None and subscription.queue == STRAYS and is_kept(subject):
             return
         readable = subject.decode(errors="replace").encode()
-        heeded = headers if subject.startswith(_INBOX) else None
+        heeded = headers if headers is None or subject.startswith(_INBOX) else _trace_in(headers)
         await super()._process_msg(sid, readable, reply, data, heeded)  # type: ignore[arg-type] # None it is, without any
+
+
+def _trace_in(headers: bytes) -> bytes | None:
+    """The trace context among a message's headers, if there is one by the letter, and no other."""
+    found = _TRACE.search(headers)
+    return b"NATS/1.0\r\n%b: %b\r\n\r\n" % (HEADER.encode(), found[1]) if found else None
 
 
 async def _unless(refused: asyncio.Future[Any], work: Awaitable[T]) -> T:

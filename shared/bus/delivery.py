@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,12 +106,15 @@ class Consumer:
     max_deliver: int
     retry_s: float
 
-    async def deliver(self, subject: str, data: bytes, delivery: int) -> Outcome:
-        """Handles one delivery (counted from 1) of a message. Raises nothing but cancellation."""
+    async def deliver(
+        self, subject: str, data: bytes, delivery: int, seen: Callable[[Message], None] = lambda _: None
+    ) -> Outcome:
+        """Handles one delivery (counted from 1) of a message; `seen` is told of it first. Raises nothing but cancellation."""
         if delivery > self.max_deliver:  # its consumer went silent each time: it may well have died of this message
             return self._dead(f"no answer to {self.max_deliver} deliveries")
         try:
             message = read(subject, data, self.types)
+            seen(message)
             with log_context(run=message.run_id, event=message.event_id, **_of(message)):
                 await self.handler(message)
         except Rejected as e:

@@ -31,6 +31,8 @@ from shared.events import Message, encode
 from shared.ids import check_id
 from shared.subjects import DEAD_OF_NO_RUN, dead_subject, kind_in, pattern_of, subject_of, tap_pattern
 from shared.tally import TELL_S, Tally
+from shared.trace.context import HEADER
+from shared.trace.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,9 @@ def _nobody(message: Message) -> None:
     """Nobody counts."""
 
 
-async def connect_nats(config: BusConfig, run_id: str, user: str, published: Callable[[Message], None] = _nobody) -> NatsBus:
+async def connect_nats(
+    config: BusConfig, run_id: str, user: str, published: Callable[[Message], None] = _nobody, tracer: Tracer | None = None
+) -> NatsBus:
     """A connection whose streams stand.
 
     Args:
@@ -51,6 +55,7 @@ async def connect_nats(config: BusConfig, run_id: str, user: str, published: Cal
         run_id: whose dead letters `dead_letters` lists; `*` lists all.
         user: one of `shared.keys.USERS`; `shared.bus.rights` says what it may do.
         published: told of every message that the bus took and did not have.
+        tracer: told of them, too, and gives messages their trace context; None without traces.
 
     Raises:
         BusUnavailable: no server answered in `config.timeout_s`, it does not know the key, or it runs without JetStream.
@@ -63,7 +68,7 @@ async def connect_nats(config: BusConfig, run_id: str, user: str, published: Cal
     except BaseException:
         await link.close()
         raise
-    return NatsBus(link, config, run_id, published)
+    return NatsBus(link, config, run_id, published, tracer)
 
 
 class NatsBus:
@@ -74,17 +79,25 @@ class NatsBus:
         repeats: by type, what it `published` although the bus had it, and what it was `delivered` again.
     """
 
-    def __init__(self, link: Link, config: BusConfig, run_id: str, published: Callable[[Message], None] = _nobody) -> None:
+    def __init__(
+        self, link: Link, config: BusConfig, run_id: str, published: Callable[[Message], None] = _nobody,
+        tracer: Tracer | None = None,
+    ) -> None:  # fmt: skip
         self._tallies = Tally("messages"), Tally("messages that came again")
         self.counts, self.repeats = (tally.counts for tally in self._tallies)
         self._link, self._config, self._run_id, self._published = link, config, run_id, published
+        self._tracer = tracer
         self._workers = Workers()
         self._workers.start(self._tell())
 
     async def publish(self, message: Message) -> None:
-        ack = await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}")
+        trace = self._tracer.header(message) if self._tracer else ""
+        headers = {HEADER: trace} if trace else {}
+        ack = await self.publish_raw(subject_of(message), encode(message), f"{message.run_id}/{message.event_id}", **headers)
         if not ack.duplicate:
             self._published(message)
+            if self._tracer:
+                self._tracer.published(message)
 
     async def publish_raw(self, subject: str, data: bytes, message_id: str, **headers: str) -> Ack:
         """Publishes any bytes on a subject, once for an id; raises as `publish` does."""
@@ -193,8 +206,9 @@ class NatsBus:
         delivery = message.metadata.num_delivered
         if delivery > 1:
             self.repeats[f"delivered {kind_in(message.subject)}"] += 1
+        seen = partial(self._tracer.delivered, header=(message.headers or {}).get(HEADER, "")) if self._tracer else _nobody
         async with slots:
-            outcome = await consumer.deliver(message.subject, message.data, delivery)
+            outcome = await consumer.deliver(message.subject, message.data, delivery, seen)
         try:
             await self._settle(message, consumer.durable, outcome)
             self.counts[outcome.kind] += 1

@@ -15,6 +15,7 @@ from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, 
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
 from shared.config.sharing import CapacityConfig
 from shared.config.tls import TlsConfig
+from shared.config.traces import TracesConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.warm_start import WarmStartConfig
 from shared.config.watching import LogConfig, MetricsConfig
@@ -25,5 +26,5 @@ __all__ = [
     "OrchestratorConfig",
     "PaceConfig", "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig",
     "ResumeConfig", "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig",
-    "TasksConfig", "TlsConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "TasksConfig", "TlsConfig", "TracesConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

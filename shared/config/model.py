@@ -11,6 +11,7 @@ from typing import Literal
 from shared.config.base import Section
 from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
+from shared.config.traces import TracesConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.watching import LogConfig, MetricsConfig
 
@@ -32,6 +33,7 @@ class Config(Section, frozen=True, kw_only=True):
     synth: SynthConfig = SynthConfig()
     metrics: MetricsConfig = MetricsConfig()
     log: LogConfig = LogConfig()
+    traces: TracesConfig = TracesConfig()
 
 
 PATHS: tuple[tuple[str, ...], ...] = (

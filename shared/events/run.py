@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from shared.events.base import Message, Size
+from shared.events.base import Id, Message, Size
 
 Nonce = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,40}\Z")]
 
@@ -60,11 +60,13 @@ class RunStepped(Message, frozen=True, kw_only=True, tag="run.stepped"):
         step: counts from 1.
         version: the weight version that the step made.
         metrics: the step's metrics under veRL's names (`critic/rewards/mean`, `actor/grad_norm`, ...).
+        groups: ids of those that it learned from.
     """
 
     step: Size
     version: Size
     metrics: dict[str, float]
+    groups: list[Id] = []
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import nats
 import openai
@@ -28,6 +29,12 @@ from tests.e2e.stacks import LiveStack, check_secret, live_stack, openforge, wri
 from tests.waiting import until
 
 GROUPS, SIZE = 6, 4
+
+
+def spans_in(folder: Path) -> list[dict[str, Any]]:
+    """All spans that the services of a run exported to its files."""
+    batches = [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
+    return [s for batch in batches for r in batch["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
 
 
 def write_task(folder: Path, name: str, command: str, wanted: str) -> Path:
@@ -76,12 +83,33 @@ async def stored_messages(stack: LiveStack) -> dict[str, int]:
         await client.close()
 
 
-async def test_one_rollout_from_the_command_line(tmp_path: Path) -> None:
+async def test_two_rollouts_from_the_command_line_and_their_traces(tmp_path: Path) -> None:
     task = write_task(tmp_path, "write", "cat seed.txt > out.txt", "seed")
-    code, out = await openforge("rollout", str(task), "--config", str(write_config(tmp_path)), "-n", "2")
+    config = write_config(tmp_path, "[traces]\nto = 'file'")
+    code, out = await openforge("rollout", str(task), "--config", str(config), "-n", "2")
     assert code == 0, out
     assert out.count("reward 1") == 2, out
     assert out.count("call 2:") == 2, out
+    check_traces(next((tmp_path / "runs").glob("*/traces")), rollouts=2, calls=2)
+
+
+def check_traces(folder: Path, rollouts: int, calls: int) -> None:
+    """The traces of one group: that of each rollout is whole and hangs together, though its spans come from three services."""
+    spans = spans_in(folder)
+    by_trace = {trace: [s for s in spans if s["traceId"] == trace] for trace in {s["traceId"] for s in spans}}
+    own = [trace for trace in by_trace.values() if any(s["name"] == "rollout test/write" for s in trace)]
+    [[group]] = [trace for trace in by_trace.values() if trace not in own]
+    assert (group["name"], len(own)) == ("group test/write", rollouts)
+    for trace in own:
+        names = [s["name"] for s in trace]
+        assert names.count("chat policy") >= calls
+        assert {"rollout test/write", "attempt 1", "agent", "verify", "session sealed", "trajectory assembled"} <= set(names)
+        [root] = [s for s in trace if not s.get("parentSpanId")]
+        ids = {s["spanId"] for s in trace}
+        assert len(ids) == len(trace)
+        assert all(s is root or s["parentSpanId"] in ids for s in trace)
+        assert root["links"][0]["spanId"] == group["spanId"]
+    assert {link["traceId"] for link in group["links"]} == {trace[0]["traceId"] for trace in own}
 
 
 async def test_the_unmodified_mini_swe_agent_completes_a_rollout(tmp_path: Path) -> None:

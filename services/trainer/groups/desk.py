@@ -125,8 +125,13 @@ async def wait_until(changed: asyncio.Event, until: float, names: Sequence[str])
         raise ForgeError(f"groups did not close in time: {waiting}; see the logs of orchestrator and collector") from None
 
 
+def group_id(run_id: str, name: str) -> str:
+    """The id of a run's group on the bus, which knows each id once, over all runs."""
+    return f"{run_id[-_LONGEST_PREFIX:].strip('-')}-{name}"
+
+
 class GroupDesk:
-    """The groups of one run. Ids begin with the run's, because the bus knows each id once, over all runs.
+    """The groups of one run.
 
     What is asked for and what comes is in the run's history before anybody is told. `open` and `next` are about groups of
     purpose `eval`; training takes its own from the history's state.
@@ -137,7 +142,7 @@ class GroupDesk:
         self._bus = bus
         self._blobs = blobs
         self._history = history
-        self._prefix = f"{config.run.id[-_LONGEST_PREFIX:].strip('-')}-"
+        self._prefix = group_id(config.run.id, "")
         self._awaited: list[str] = []
 
     @property

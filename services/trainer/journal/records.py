@@ -121,6 +121,7 @@ class Done(Record, frozen=True, kw_only=True):
         at: unix time in seconds.
         wall_s: seconds that the run has taken so far.
         metrics: as reported.
+        groups: ids of those that it learned from.
     """
 
     step: int
@@ -131,6 +132,7 @@ class Done(Record, frozen=True, kw_only=True):
     at: float
     wall_s: float
     metrics: dict[str, float]
+    groups: list[str] = []
 
 
 class Evaluated(Record, frozen=True, kw_only=True):
