@@ -73,8 +73,8 @@ def _pace(tokens: int, seconds: float) -> dict[str, float]:
 
 def _outcomes(gathered: Gathered) -> dict[str, float]:
     """Rollouts of all groups per outcome: `finished`, `timed_out`, or the reason of failure."""
-    results = [r for r, _ in (*gathered.kept, *gathered.dropped)]
-    totals = sum((Counter(r.outcomes) for r in results), Counter[str]())
+    groups = [group for group, _ in (*gathered.kept, *gathered.dropped)]
+    totals = sum((Counter(group.result.outcomes) for group in groups), Counter[str]())
     return {f"rollouts/{outcome}": count for outcome, count in sorted(totals.items())}
 
 

@@ -13,8 +13,10 @@ import msgspec
 
 from services.trainer.books.metrics_file import SUCCESS
 from services.trainer.evaluation.report import SOLVED, Report, Score, TaskScore, scores
-from services.trainer.groups.desk import GRADED, GroupDesk, GroupPlan, GroupResult, outcomes_text
+from services.trainer.groups.desk import GroupDesk, outcomes_text
 from services.trainer.groups.tasks import eval_plan
+from services.trainer.journal.records import Planned
+from services.trainer.journal.state import Group
 from shared.config import Config
 from shared.errors import ForgeError
 from shared.task import name_and_family
@@ -44,31 +46,31 @@ async def evaluate(desk: GroupDesk, tasks: list[Path], config: Config, label: st
     episodes = config.trainer.eval_episodes
     until = asyncio.get_running_loop().time() + config.trainer.step_timeout_s
     for i, (task, size) in enumerate(eval_plan(tasks, episodes)):
-        await desk.start(GroupPlan(f"eval-{label}-g{i:03}", task, size, "eval", f"eval/{i}"))
-    results: list[GroupResult] = []
+        await desk.start(Planned(name=f"eval-{label}-g{i:03}", task=str(task), size=size, purpose="eval", seed=f"eval/{i}"))
+    groups: list[Group] = []
     while desk.open:
-        results.append(await desk.next(until))
-        await tell(sum(r.plan.size for r in results), episodes)
-    return report_of(results, config, label)
+        groups.append(await desk.next(until))
+        await tell(sum(g.plan.size for g in groups), episodes)
+    return report_of(groups, config, label)
 
 
-def report_of(results: Sequence[GroupResult], config: Config, label: str) -> Report:
+def report_of(groups: Sequence[Group], config: Config, label: str) -> Report:
     """Counts the episodes of closed groups. One that ran out of time is scored, solved or not.
 
     Raises:
         ForgeError: more episodes than can be ignored were lost.
     """
-    tasks = sorted((_task_score(r, config.trainer.harness) for r in results), key=lambda t: t.task)
-    totals = sum((Counter(r.outcomes) for r in results), Counter[str]())
+    tasks = sorted((_task_score(g, config.trainer.harness) for g in groups), key=lambda t: t.task)
+    totals = sum((Counter(g.result.outcomes) for g in groups), Counter[str]())
     made = Report(
         label=label, model=config.run.id, mode=config.proxy.mode, temperature=config.proxy.temperature, seed=config.run.seed,
-        n=max(r.plan.size for r in results), at=time.time(), outcomes=dict(sorted(totals.items())), tasks=tasks,
+        n=max(g.plan.size for g in groups), at=time.time(), outcomes=dict(sorted(totals.items())), tasks=tasks,
         scores=scores(tasks),
     )  # fmt: skip
-    episodes = sum(r.plan.size for r in results)
+    episodes = sum(g.plan.size for g in groups)
     if made.unscored > MAX_UNSCORED * episodes:
         lost = f"{made.unscored} of {episodes} held-out episodes were lost"
-        raise ForgeError(f"{lost}: {outcomes_text(results)}; see the orchestrator's log")
+        raise ForgeError(f"{lost}: {outcomes_text(g.result for g in groups)}; see the orchestrator's log")
     return made
 
 
@@ -107,13 +109,13 @@ def _family_metrics(family: str, score: Score) -> dict[str, float]:
     return core | best | every | {f"val-aux/{family}/reward/mean@{n}": score.reward.value}
 
 
-def _task_score(result: GroupResult, harness: str) -> TaskScore:
-    name, family = name_and_family(result.plan.task)
+def _task_score(group: Group, harness: str) -> TaskScore:
+    result, (name, family) = group.result, name_and_family(Path(group.plan.task))
     # A group whose trajectories cannot be had says nothing, whatever became of its rollouts.
-    tried = 0 if result.refused else sum(result.outcomes.get(o, 0) for o in GRADED)
+    tried = 0 if result.refused else result.graded
     rewards = [t.reward for t in result.trajectories]
     return TaskScore(
         task=name, family=family, harness=harness, tried=tried, solved=sum(r >= SOLVED for r in rewards),
-        unscored=result.plan.size - tried, reward=sum(rewards) / tried if tried else None,
+        unscored=group.plan.size - tried, reward=sum(rewards) / tried if tried else None,
         calls=[t.calls for t in result.trajectories],
     )  # fmt: skip

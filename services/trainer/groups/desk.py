@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -24,10 +22,8 @@ from shared.events import (
     GroupCompleted,
     GroupDiscarded,
     Message,
-    Purpose,
     RolloutCancel,
     RolloutStart,
-    TokenCounts,
     Trajectory,
 )
 from shared.ids import check_id, session_id
@@ -35,57 +31,12 @@ from shared.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
-GRADED = ("finished", "timed_out")
-"""Outcomes that are the policy's doing; all others are the infrastructure's."""
 _LONGEST_PREFIX = 80
 _AGAIN, _AGAINS = "-again", 3
 _trajectories = msgspec.json.Decoder(list[Trajectory])
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
-    """A group to be started.
-
-    Attributes:
-        name: unique within the run: `s3-g07`.
-        task: task folder.
-        size: number of rollouts.
-        purpose: train or eval.
-        seed: text that the sampling seeds are drawn from.
-    """
-
-    name: str
-    task: Path
-    size: int
-    purpose: Purpose
-    seed: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupResult:
-    """A group that closed.
-
-    Attributes:
-        plan: as it was started.
-        trajectories: those with a reward.
-        tokens: over all attempts of all its rollouts.
-        outcomes: number of rollouts per outcome.
-        refused: why it cannot be trained on; empty if it can.
-    """
-
-    plan: GroupPlan
-    trajectories: list[Trajectory]
-    tokens: TokenCounts
-    outcomes: dict[str, int]
-    refused: str = ""
-
-    @property
-    def graded(self) -> int:
-        """Rollouts that ended by the policy's doing."""
-        return sum(self.outcomes.get(o, 0) for o in GRADED)
-
-
-def outcomes_text(results: Sequence[GroupResult]) -> str:
+def outcomes_text(results: Iterable[Closed]) -> str:
     """The outcomes of groups for a person: `EngineError x 3, finished x 1`."""
     totals = sum((Counter(r.outcomes) for r in results), Counter[str]())
     return ", ".join(f"{outcome} x {count}" for outcome, count in sorted(totals.items())) or "nothing was heard of them"
@@ -101,14 +52,6 @@ def strangers(group_id: str, size: int, trajectories: Sequence[Trajectory]) -> l
     votes = Counter(t.rollout_id for t in trajectories)
     votes.subtract(rollout_name(group_id, n) for n in range(size))
     return sorted(+votes)
-
-
-def result_of(group: Group) -> GroupResult:
-    """A closed group as its plan and outcome."""
-    plan, closed = group.plan, group.closed
-    assert closed is not None, f"group {plan.name} is open"
-    made = GroupPlan(plan.name, Path(plan.task), plan.size, plan.purpose, plan.seed)
-    return GroupResult(made, closed.trajectories, closed.tokens, closed.outcomes, closed.refused)
 
 
 async def wait_until(changed: asyncio.Event, until: float, names: Sequence[str]) -> None:
@@ -150,22 +93,16 @@ class GroupDesk:
         """Evaluation groups that were started and whose result was not handed out."""
         return len(self._awaited)
 
-    async def start(self, plan: GroupPlan, position: int = 0) -> None:
+    async def start(self, plan: Planned) -> None:
         """Asks the orchestrator for the rollouts of a group. One that was asked for before, by an earlier trainer, is not
         planned again; if it has closed, its result is there.
 
         Args:
-            plan: of the group.
-            position: of the task order, for training.
+            plan: of the group; the version that is served now is noted with it.
         """
         state = self._history.state
         if plan.name not in state.groups:
-            await self._history.note(
-                Planned(
-                    name=plan.name, task=str(plan.task), size=plan.size, purpose=plan.purpose, seed=plan.seed,
-                    version=state.version, position=position,
-                )
-            )  # fmt: skip
+            await self._history.note(msgspec.structs.replace(plan, version=state.version))
         if plan.purpose == "eval":
             self._awaited.append(plan.name)
         await self._ask(state.groups[plan.name])
@@ -197,7 +134,7 @@ class GroupDesk:
                 await self._history.beside.keep(beside)
                 await self._history.note(closed)
 
-    async def next(self, until: float) -> GroupResult:
+    async def next(self, until: float) -> Group:
         """The next evaluation group that closes.
 
         Args:
@@ -210,10 +147,11 @@ class GroupDesk:
             changed, groups = self._history.changed, self._history.state.groups
             if name := next((name for name in self._awaited if groups[name].closed), None):
                 self._awaited.remove(name)
-                result = result_of(groups[name])
-                if Cancelled.__name__ not in result.outcomes or name.count(_AGAIN) == _AGAINS:
-                    return result
-                await self.start(replace(result.plan, name=name + _AGAIN))  # a trainer or orchestrator was stopped meanwhile
+                group = groups[name]
+                if Cancelled.__name__ not in group.result.outcomes or name.count(_AGAIN) == _AGAINS:
+                    return group
+                # a trainer or orchestrator was stopped meanwhile
+                await self.start(msgspec.structs.replace(group.plan, name=name + _AGAIN))
                 continue
             await wait_until(changed, until, self._awaited)
 

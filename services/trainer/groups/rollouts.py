@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from services.trainer.groups.desk import GroupPlan, outcomes_text, result_of, wait_until
+from services.trainer.groups.desk import outcomes_text, wait_until
 from services.trainer.groups.pace import Standing, batch, stale_after, to_start
 from services.trainer.groups.step import STALE, refusal, staleness
 from services.trainer.groups.tasks import TaskOrder
-from services.trainer.journal.records import Doomed, Dropped
+from services.trainer.journal.records import Doomed, Dropped, Planned
 from services.trainer.journal.state import INTERRUPTED, Group
 from services.trainer.tools import Tools
 from shared.errors import ForgeError
@@ -85,7 +85,10 @@ class Rollouts:
         state = self._history.state
         name = f"s{step}-g{state.started:02}" if self._config.pace.mode == "sync" else f"g{state.planned:06}"
         task = self.order.next()
-        await self._tools.desk.start(GroupPlan(name, task, self._config.n, "train", name), self.order.position)
+        plan = Planned(
+            name=name, task=str(task), size=self._config.n, purpose="train", seed=name, position=self.order.position
+        )  # fmt: skip
+        await self._tools.desk.start(plan)
 
     async def _judge(self) -> None:
         state = self._history.state
@@ -101,7 +104,7 @@ class Rollouts:
     def _refusal(self, group: Group) -> str:
         version, bound = self._history.state.version, self._config.pace.max_staleness
         if group.plan.name in self._sound and not group.doomed:
-            return STALE if staleness(result_of(group).trajectories, version) > bound else ""
+            return STALE if staleness(group.result.trajectories, version) > bound else ""
         reason = refusal(group, version, bound)
         if not reason:
             self._sound.add(group.plan.name)
@@ -137,7 +140,7 @@ class Rollouts:
 
     def _check_lost(self, step: int, names: Iterable[str]) -> None:
         state = self._history.state
-        results = [result_of(left.group) for left in state.left] + [result_of(state.groups[name]) for name in names]
+        results = [left.group.result for left in state.left] + [state.groups[name].result for name in names]
         if not any(r.graded for r in results):
             raise ForgeError(
                 f"step {step}: every rollout was lost: {outcomes_text(results)}; see the orchestrator's and proxy's logs"

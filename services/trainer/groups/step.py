@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from services.trainer.batch.samples import Vote, read_vote
 from services.trainer.books.ledger import all_dropped
-from services.trainer.groups.desk import GroupResult, result_of
 from services.trainer.journal.state import INTERRUPTED, Group, RunState
 from shared.errors import Cancelled, FidelityError
 from shared.events import TokenCounts, Trajectory
@@ -29,8 +28,8 @@ class Gathered:
         started: groups in all.
     """
 
-    kept: list[tuple[GroupResult, list[Vote]]] = field(default_factory=list)
-    dropped: list[tuple[GroupResult, str]] = field(default_factory=list)
+    kept: list[tuple[Group, list[Vote]]] = field(default_factory=list)
+    dropped: list[tuple[Group, str]] = field(default_factory=list)
     started: int = 0
 
     @property
@@ -41,17 +40,17 @@ class Gathered:
     @property
     def tokens(self) -> list[TokenCounts]:
         """Where the sampled tokens of each group went."""
-        return [r.tokens for r, _ in self.kept] + [all_dropped(r.tokens, reason) for r, reason in self.dropped]
+        return [g.result.tokens for g, _ in self.kept] + [all_dropped(g.result.tokens, why) for g, why in self.dropped]
 
 
 def gathered(state: RunState) -> Gathered:
     """What the rollouts of the step that has begun came to."""
     begun = state.begun
     assert begun is not None, "a step has begun"
-    kept = [result_of(state.groups[name]) for name in begun.groups]
+    kept = [state.groups[name] for name in begun.groups]
     return Gathered(
-        kept=[(result, [read_vote(t) for t in result.trajectories]) for result in kept],
-        dropped=[(result_of(left.group), left.reason) for left in begun.left],
+        kept=[(group, [read_vote(t) for t in group.result.trajectories]) for group in kept],
+        dropped=[(left.group, left.reason) for left in begun.left],
         started=begun.started,
     )
 
@@ -76,7 +75,7 @@ def refusal(group: Group, version: int, bound: int) -> str:
         version: weight version that is trained now.
         bound: versions by which its oldest call may lag behind.
     """
-    result = result_of(group)
+    result = group.result
     if group.doomed:
         return group.doomed
     if result.refused:
@@ -86,5 +85,5 @@ def refusal(group: Group, version: int, bound: int) -> str:
             read_vote(t)
         return STALE if staleness(result.trajectories, version) > bound else ""
     except FidelityError as e:
-        log.error("group %s: %s", result.plan.name, e)
+        log.error("group %s: %s", group.plan.name, e)
         return FidelityError.__name__

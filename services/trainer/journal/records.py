@@ -6,6 +6,9 @@ import msgspec
 
 from shared.events import Purpose, TokenCounts, Trajectory
 
+GRADED = ("finished", "timed_out")
+"""Outcomes that are the policy's doing; all others are the infrastructure's."""
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One thing that happened."""
@@ -57,6 +60,11 @@ class Closed(Record, frozen=True, kw_only=True):
     outcomes: dict[str, int] = {}
     refused: str = ""
     sessions: list[str] = []
+
+    @property
+    def graded(self) -> int:
+        """Rollouts that ended by the policy's doing."""
+        return sum(self.outcomes.get(outcome, 0) for outcome in GRADED)
 
 
 class Dropped(Record, frozen=True, kw_only=True):

@@ -41,6 +41,12 @@ class Group(msgspec.Struct, kw_only=True):
     closed: Closed | None = None
     doomed: str = ""
 
+    @property
+    def result(self) -> Closed:
+        """What became of it, once it has closed."""
+        assert self.closed is not None, f"group {self.plan.name} is open"
+        return self.closed
+
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
     """A group that was dropped, without its trajectories, and why."""
@@ -140,10 +146,9 @@ class RunState(msgspec.Struct, kw_only=True):
     @apply.register
     def _(self, record: Dropped) -> None:
         group = self.groups.pop(record.name)
-        assert group.closed is not None, "only a closed group is dropped"
         self.ready.remove(record.name)
-        self.ledger.drop(group.closed.tokens, record.reason, group.closed.sessions)
-        group.closed = msgspec.structs.replace(group.closed, trajectories=[], sessions=[])
+        self.ledger.drop(group.result.tokens, record.reason, group.result.sessions)
+        group.closed = msgspec.structs.replace(group.result, trajectories=[], sessions=[])
         self.left.append(Left(group=group, reason=record.reason))
 
     @apply.register
@@ -176,9 +181,8 @@ class RunState(msgspec.Struct, kw_only=True):
         begun = self.begun
         assert begun is not None, "only a step that began is done"
         for name in begun.groups:
-            closed = self.groups.pop(name).closed
-            assert closed is not None, "only closed groups are trained on"
-            self.ledger.complete(closed.tokens, closed.sessions)
+            result = self.groups.pop(name).result
+            self.ledger.complete(result.tokens, result.sessions)
         self.begun, self.last = None, record
         self.step, self.version, self.wall_s = record.step, record.version, record.wall_s
         self.skipped += not record.rows
