@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kubernetes test-kubernetes test-fleet images test-compose test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet images test-compose test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos docs clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -21,7 +21,7 @@ setup: ## make .venv with everything pinned; again: only after a pin changed
 demo: setup ## train the example agent (SEED=0 HARNESS=mini REWARD=coin MODE=splice STEPS=9 ARGS="--set a.b=c")
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(HARNESS),--harness $(HARNESS)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
-test: setup mini check ## checks and tests, with real engines and servers
+test: setup mini check docs ## checks and tests, with real engines and servers
 	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet and not long"
 	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long and not compose"
 
@@ -80,6 +80,10 @@ bench-trainer: setup ## what a training step costs beyond veRL's bare calls, and
 chaos: setup ## everything is killed with -9, again and again: is anything lost or doubled? (minutes; ARGS="--seed 1 --rollouts 200")
 	@exec $(BIN)/python -m tests.chaos $(ARGS)
 
+docs: setup ## the documentation as a site in site/; a broken link or a page outside of the navigation is an error
+	@$(BIN)/python -m pip install -q --no-deps --disable-pip-version-check -r requirements/docs.lock
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
 clean: ## remove the environment and all caches of this folder; runs/ stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,33 +14,7 @@ PASS = "pass"
 EXCUSED = "excused: "
 PAGE = Path(__file__).parents[2] / "docs" / "harnesses.md"
 
-OWN = """
-## A harness of your own
-
-One file, `mine.toml`, in a folder that `orchestrator.harness_dir` names; `openforge rollout TASK --harness mine` runs it:
-
-```toml
-about = "my agent"
-api = "openai.chat"                    # or openai.responses, anthropic.messages, gemini
-argv = ["my-agent", "{instruction}"]   # found among what is installed; else on the sandbox's PATH, or absolute
-
-[install]                              # leave it out for a program that is there already
-kind = "pip"                           # or npm
-package = "my-agent"
-version = "1.2.3"
-
-[env]
-OPENAI_BASE_URL = "{base_url_v1}"      # {base_url} is the same without /v1
-OPENAI_API_KEY = "{key}"
-
-[files]                                # in the home folder
-".my-agent.json" = '{"model": "{model}", "context": {context_length}}'
-
-[[roles]]                              # which calls are not the main conversation
-role = "aux"
-tools = "none"
-```
-"""
+OWN = "\n[A harness of your own](own-harness.md) is a few lines of TOML.\n"
 
 Table = dict[str, dict[str, str]]
 """harness -> scene -> `pass`, or `excused: ` and why, or what is wrong."""

@@ -1,4 +1,4 @@
-"""What pyproject.toml asks for is what the lock file installs."""
+"""What pyproject.toml asks for is what the lock files install."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def name_of(text: str) -> str:
 
 
 def test_every_pin_is_in_the_lock() -> None:
-    lines = (REPO / "requirements" / "cpu.lock").read_text().splitlines()
+    lines = [line for lock in (REPO / "requirements").glob("*.lock") for line in lock.read_text().splitlines()]
     locked = {name_of(n): v for n, _, v in (line.partition("==") for line in lines) if v}
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *(pin for extra in project["optional-dependencies"].values() for pin in extra)]

@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from shared import events_doc
 from shared.errors import POLICIES, AgentTimeout, ForgeError, InvalidId, SandboxError, policy_of
 from shared.events import MESSAGES, CallRecorded, Message, RunStaged, SessionSealed, decode, encode, tag_of
 from shared.ids import check_id, new_run_id, session_id, slug
 from shared.packing import pack_floats, pack_ids
 from shared.subjects import dead_subject, pattern_of, subject_of, tap_pattern
-
-REPO = Path(__file__).parents[3]
 
 
 def call() -> CallRecorded:
@@ -89,7 +84,3 @@ def test_policies_follow_the_nearest_ancestor() -> None:
     assert policy_of(Special) == POLICIES[SandboxError]
     assert policy_of(AgentTimeout("x")).grade
     assert not policy_of(ForgeError("x")).retry
-
-
-def test_the_page_of_events_is_what_the_code_says() -> None:
-    assert (REPO / "docs" / "events.md").read_text() == events_doc.render(), "run: python -m shared.events_doc docs/events.md"

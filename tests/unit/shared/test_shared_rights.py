@@ -16,7 +16,6 @@ from services.collector.archiver import KINDS as ARCHIVED
 from services.collector.handling import ROLLOUTS
 from services.collector.service import _CALLS, _NEWS
 from services.dev.evaluation.fold import KINDS as EVALUATED
-from services.dev.rights_table import tables
 from services.orchestrator.service import DURABLE as ORCHESTRATORS
 from shared.bus.nkey import new_seed, nkey_of
 from shared.bus.refusals import refusal_in
@@ -131,10 +130,6 @@ def test_what_the_store_is_told_holds_no_password() -> None:
     assert "user default reset off" in told
     assert "~of:{r1}:sess ~of:{r1}:sess:*" in told
     assert "%R~of:{r1}:blob:*" in told
-
-
-def test_the_page_says_what_the_code_does() -> None:
-    assert tables() in (REPO / "docs" / "security.md").read_text()
 
 
 def test_a_seed_gives_the_same_key_and_is_not_shown() -> None:

@@ -27,7 +27,7 @@ from shared.events import (
     WeightsPublished,
 )
 from shared.events.rollouts import Durations
-from shared.watch.table import METRICS, Metric
+from shared.watch.table import METRICS
 from shared.watch.watch import Watch
 from tests.contract.bus_kit import call, failed
 
@@ -97,17 +97,6 @@ async def test_every_service_has_its_own_metrics_from_the_start(service: str) ->
 def test_nothing_is_counted_under_a_name_that_is_not_in_the_table() -> None:
     with pytest.raises(KeyError):
         Watch("proxy").meters.add("cals_total")
-
-
-def test_the_page_of_the_docs_has_the_same_table() -> None:
-    page = (REPO / "docs" / "observability.md").read_text()
-    rows = re.findall(r"^\| `(openforge_\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", page, re.M)
-    told = [tuple(cell.strip() for cell in row) for row in rows]
-    assert told == [(m.name, m.kind, _shown_by(m), ", ".join(f"`{x}`" for x in m.labels), m.about) for m in METRICS]
-
-
-def _shown_by(metric: Metric) -> str:
-    return "all" if len(metric.services) > 2 else ", ".join(metric.services)
 
 
 def test_counting_a_call_costs_microseconds() -> None:

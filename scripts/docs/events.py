@@ -1,21 +1,20 @@
-"""Writes docs/events.md from `shared.events`: ``python -m shared.events_doc docs/events.md``."""
+"""docs/events.md from `shared.events`, with who may publish and take each message from `shared.bus.rights`."""
 
 from __future__ import annotations
 
-import inspect
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from scripts.docs.markdown import meanings, summary
+from shared.bus.rights import RIGHTS
 from shared.events import COMMANDS, EVENTS, BlobRef, Durations, Media, Message, Row, TokenCounts, Trajectory, Used, tag_of
 from shared.subjects import pattern_of
 
 _HEAD = """# Messages on the bus
 
-Generated from `shared/events` by `python -m shared.events_doc docs/events.md`; a test compares the two.
+Generated from `shared/events` and `shared/bus/rights.py` by `python -m scripts.docs`; a test compares the two.
 
 Bodies are JSON with a `type` field. Subjects are `forge.v1.<evt|cmd>.<noun>.<verb>.<run_id>.<key>`. Fields of type
 `bytes` are packed arrays (little-endian uint32 ids, uint8 masks, float32 log-probabilities) in base64.
@@ -23,6 +22,7 @@ Every message carries `run_id` and `at` (unix seconds). New fields keep the vers
 
 Ids are 1 to 120 of the characters A-Z a-z 0-9 and `-`; counts, sizes and places are not negative and not absurdly large; run id
 and key stand in the subject as in the body. Anything else is no message, and becomes a [dead letter](deadletters.md).
+The collector's consumer `archive` takes every event.
 """
 
 
@@ -37,28 +37,36 @@ def render() -> str:
 
 
 def _message(kind: type[Message]) -> str:
-    return _section(kind, f"`{tag_of(kind)}`", f"Subject: `{pattern_of(kind, '<run_id>', '<key>')}`\n\n")
+    subject = f"Subject: `{pattern_of(kind, '<run_id>', '<key>')}`"
+    return _section(
+        kind, f"`{tag_of(kind)}`", f"{subject}  \nPublished by: {_publishers(kind)}. Taken by: {_takers(kind)}.\n\n"
+    )
+
+
+def _publishers(kind: type[Message]) -> str:
+    return ", ".join(user for user, rights in RIGHTS.items() if kind in rights.publishes) or "nobody yet"
+
+
+def _takers(kind: type[Message]) -> str:
+    """Users, with the names of their consumers; the archive, which takes all events, is left out."""
+    taken = {
+        user: [d for d, types in rights.consumes.items() if kind in types and d != "archive"] for user, rights in RIGHTS.items()
+    }
+    return (
+        ", ".join(f"{user} (as {', '.join(f'`{d}`' for d in durables)})" for user, durables in taken.items() if durables)
+        or "nobody"
+    )
 
 
 def _section(kind: type[msgspec.Struct], title: str, before: str = "") -> str:
-    meanings = _meanings(kind)
+    told = meanings(kind)
     rows = [
-        f"| `{f.name}` | {_type(f.type)} | {_default(f)} | {meanings.get(f.name, '')} |"
+        f"| `{f.name}` | {_type(f.type)} | {_default(f)} | {told.get(f.name, '')} |"
         for f in msgspec.structs.fields(kind)
         if f.name not in ("run_id", "at")
     ]
     table = "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
-    summary = (inspect.getdoc(kind) or "").split("\nAttributes:")[0].strip()
-    return f"### {title}\n\n{before}{summary}\n" + (f"\n{table}\n" if rows else "")
-
-
-def _meanings(kind: type) -> dict[str, str]:
-    """Field meanings from the `Attributes:` parts of a class and its bases; the class itself wins."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        doc = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
-        found.update({name: " ".join(text.split()) for name, text in re.findall(r"^    (\w+): (.*(?:\n      .*)*)", doc, re.M)})
-    return found
+    return f"### {title}\n\n{before}{summary(kind)}\n" + (f"\n{table}\n" if rows else "")
 
 
 def _type(kind: Any) -> str:
@@ -76,7 +84,3 @@ def _default(f: msgspec.structs.FieldInfo) -> str:
     if isinstance(f.default, msgspec.Raw):
         return f"`{bytes(f.default).decode()}`"
     return f"`{f.default!r}`" if not isinstance(f.default, msgspec.Struct) else "empty"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render(), encoding="utf-8")

@@ -1,0 +1,113 @@
+"""What the pages of docs/ tell a reader to type, typed: their files are written, their blocks run whole and in order.
+
+`RUN` in a block is the id of the run at hand. The model is scripted; all else is real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared.events import Message, RolloutStart
+from tests.e2e.stacks import LiveStack, live_stack, write_config
+from tests.e2e.test_stack_rollouts import closed, watch, write_task
+from tests.engine.script import Rule, Script
+from tests.unit.docs.pages import REPO, blocks
+from tests.waiting import until
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
+
+MARK = "tests/e2e/test_docs.py"
+ON_A_STACK = ("quickstart.md", "troubleshooting.md", "archive.md", "exports.md")
+
+SUM = "awk '{ sum += $1 } END { print sum }' numbers.txt > sum.txt"
+SCRIPT = Script(rules=[Rule(contains="(no output)", text="done"), Rule(contains="Answer with one shell command", text=SUM)])
+
+
+async def typed(page: str, folder: Path, run: str = "RUN") -> list[str]:
+    """Runs the marked blocks of a page, each in a bash that ends at the first error. Returns what they print."""
+    said = []
+    for block in blocks():
+        if block.page == page and MARK in block.files:
+            code, out = await bash(re.sub(r"\bRUN\b", run, block.text), folder)
+            assert code == 0, f"{block}: {out}"
+            said.append(out)
+    return said
+
+
+async def bash(text: str, folder: Path) -> tuple[int, str]:
+    env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "PYTHONPATH": str(REPO), "COLUMNS": "200"}
+    process = await asyncio.create_subprocess_exec(
+        "bash",
+        "-euo",
+        "pipefail",
+        "-c",
+        text,
+        cwd=folder,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+def put_command(folder: Path) -> None:
+    """`openforge` of this checkout."""
+    (folder / "bin").mkdir()
+    (command := folder / "bin" / "openforge").write_text(f'#!/bin/sh\nexec {sys.executable} -m services.cli "$@"\n')
+    command.chmod(0o755)
+
+
+def put_harness(folder: Path) -> None:
+    """The adapter and the program of the page."""
+    (folder / "harnesses").mkdir()
+    for name, language in (("mine.toml", "toml"), ("agent.py", "python")):
+        text = next(b.text for b in blocks() if b.page == "own-harness.md" and b.language == language)
+        (folder / "harnesses" / name).write_text(text)
+
+
+async def test_a_task_and_a_harness_are_made_as_the_pages_say(tmp_path: Path) -> None:
+    put_command(tmp_path)
+    put_harness(tmp_path)
+    write_config(tmp_path, script=SCRIPT)
+    _, checked, tried = await typed("own-tasks.md", tmp_path)
+    assert "1 good; null 0: 1 of 1; oracle 1: 1 of 1" in checked
+    assert "reward 0" in tried
+    [solved] = await typed("own-harness.md", tmp_path)
+    assert "mine" in solved
+    assert "reward 1" in solved
+
+
+async def test_a_run_is_looked_at_as_the_pages_say(tmp_path: Path) -> None:
+    put_command(tmp_path)
+    async with live_stack(write_config(tmp_path)) as stack:
+        await train_group(stack, tmp_path)
+        run = stack.config.run.id
+        for page in ON_A_STACK:
+            said = await typed(page, tmp_path, run)
+            assert said, page
+            assert any(run in out or "s1-g00" in out for out in said), said
+
+
+async def train_group(stack: LiveStack, folder: Path) -> None:
+    """A group as the trainer starts it: of one task, solved in half of its rollouts."""
+    run = stack.config.run.id
+    seen: list[Message] = []
+    tap = asyncio.create_task(watch(stack, seen))
+    solved = write_task(folder / "a", "task", "cat seed.txt > out.txt", "seed")
+    missed = write_task(folder / "b", "task", "echo no > out.txt", "seed")
+    group = f"{run}-s1-g00"
+    for r, task in enumerate((solved, missed, solved, missed)):
+        start = RolloutStart(
+            run_id=run, rollout_id=f"{group}-r{r}", group_id=group, group_size=4, task_dir=str(task), harness="react"
+        )  # fmt: skip
+        await stack.bus.publish(start)
+    await until(lambda: closed(seen) == {group}, 60)
+    tap.cancel()
