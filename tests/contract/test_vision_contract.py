@@ -19,6 +19,7 @@ from services.trainer.ports import LearnerSettings
 from shared.config import AlgorithmConfig, EngineConfig, OptimConfig
 from shared.errors import ConfigError, FidelityError
 from shared.events import BlobRef, Media, Trajectory
+from shared.packing import unpack_ids
 from tests.engine.scripted import ScriptedEngine
 from tests.unit.proxy.world import World, living_world
 
@@ -54,10 +55,10 @@ async def world(scripted_engine: ScriptedEngine, vision_engine: EngineConfig) ->
         yield world
 
 
-async def rollout(world: World, number: int) -> Trajectory:
+async def rollout(world: World, number: int, max_tokens: int = 12) -> Trajectory:
     """Two calls, each with a new picture, assembled as the collector does."""
     session = f"r{number}-a1"
-    base = await world.open(session, max_tokens=12, seed=number, temperature=1.0)
+    base = await world.open(session, max_tokens=max_tokens, seed=number, temperature=1.0)
     talk = [shown(picture(2 * number, 70))]
     status, answer = await world.chat(base, talk)
     assert status == 200, answer
@@ -124,6 +125,23 @@ async def test_a_sampled_token_that_begins_images_is_a_token_like_others(world: 
     inputs, begins = vision.inputs(sample), sample.ids[sample.media[0].start - 1]
     plain, sampled = (vision.positions([*sample.ids, token, 5, token], inputs) for token in (6, begins))
     assert plain.tolist() == sampled.tolist()
+
+
+async def test_a_call_that_sampled_a_placeholder_is_not_trained_and_the_others_are(world: World) -> None:
+    from services.proxy.model import placeholder_tokens
+    from services.trainer.verl.vision import Vision
+
+    vision, placeholders = Vision(Path(world.config.engine.model)), placeholder_tokens(world.config.engine.model)
+    made: list[Trajectory] = []
+    while not any("stray_media" in t.tokens.reasons for t in made):  # one token in 160 is one
+        assert len(made) < 60
+        made.append(await rollout(world, 100 + len(made), max_tokens=60))
+    stray = [r for r in world.records if r.stray_media]
+    assert stray == [r for r in world.records if not placeholders.isdisjoint(unpack_ids(r.completion))]
+    assert made[-1].tokens.reasons == {"stray_media": sum(len(r.completion) // 4 for r in stray)}
+    assert sum(t.tokens.trained for t in made) > 0
+    for sample in await samples_of(world, made):
+        vision.inputs(sample)  # raises where a placeholder is no image's
 
 
 def test_a_model_whose_images_are_not_understood_is_refused(tmp_path: Path) -> None:
