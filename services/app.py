@@ -190,7 +190,8 @@ async def serve(name: ServiceName, config: Config) -> None:
         service = build(name, config, bus, store, watch)
         stack.push_async_callback(service.stop)
         await service.start()
-        telling = asyncio.create_task(_tell(watch, Words(store, config.run.id), config.metrics.tell_s))
+        words, alive = Words(store, config.run.id), ready_file(config, name)
+        telling = asyncio.create_task(_tell(watch, words, config.metrics.tell_s, alive))
         stack.push_async_callback(_end, telling)
         watch.health.state = ""
         _settle_memory()
@@ -220,10 +221,13 @@ def parent_gone() -> Callable[[], bool]:
     return lambda: os.getppid() != parent
 
 
-async def _tell(watch: Watch, words: Words, every_s: float) -> None:
-    """Says again and again how the service does, for whoever asks about the deployment; at its end, that it has left."""
+async def _tell(watch: Watch, words: Words, every_s: float, alive: Path) -> None:
+    """Says again and again how the service does, for whoever asks about the deployment; at its end, that it has left. The time
+    of a file in the run folder says to whoever prunes runs that this one lives."""
     try:
         while True:
+            with suppress(OSError):  # it is not ready yet
+                os.utime(alive)
             try:
                 await words.say(await watch.word())
             except ForgeError as e:

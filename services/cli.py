@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.dev.options import ConfigFile, Root, Sets, fail, failing, finish
-from services.dev.verbs import deadletters, deployed, evaluation, harness, keys, looking, plot, session, sft, tasks, watching
+from services.dev.verbs import (
+    deadletters,
+    deployed,
+    evaluation,
+    harness,
+    keys,
+    looking,
+    plot,
+    runs,
+    session,
+    sft,
+    tasks,
+    watching,
+)
 
 if TYPE_CHECKING:
     from shared.config import Config, ServiceName
@@ -23,6 +36,7 @@ app = typer.Typer(
     "Start with `make demo` in a checkout; `openforge doctor` says what this machine lacks.",
 )
 
+app.add_typer(runs.app, name="runs")
 app.add_typer(harness.app, name="harness")
 app.add_typer(session.app, name="session")
 app.add_typer(deadletters.app, name="deadletters")

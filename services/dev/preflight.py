@@ -28,7 +28,7 @@ def check_disk(config: Config) -> None:
     if free < config.run.min_free_mb:
         raise ConfigError(
             f"the disk of {root} is full: {free} MB free, run.min_free_mb asks for {config.run.min_free_mb}; "
-            "free some space, remove old runs, or pass --set run.root=FOLDER on another disk"
+            "free some space (`openforge runs prune --keep 5`), or pass --set run.root=FOLDER on another disk"
         )
 
 

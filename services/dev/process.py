@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 GRACE_S = 8.0
 
 
@@ -51,9 +51,16 @@ class ProcessSpec:
     grace_s: float = GRACE_S
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of descendants whose own parent died, so that none is left behind at the end."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> bool:
+    """Makes this process the parent of descendants whose own parent died, so that none is left behind at the end; or no longer.
+
+    Returns:
+        Whether it was before.
+    """
+    before = ctypes.c_int()
+    _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
+    return bool(before.value)
 
 
 def _die_with_parent() -> None:

@@ -130,7 +130,8 @@ class Stack:
 
 def _disk_full(folder: Path, free: int, wanted: int) -> ForgeError:
     return ConfigError(
-        f"the disk of {folder} is full: {free} MB free, run.min_free_mb asks for {wanted}; free some space and start again"
+        f"the disk of {folder} is full: {free} MB free, run.min_free_mb asks for {wanted}; free some space "
+        "(`openforge runs prune --keep 5`) and start again"
     )
 
 

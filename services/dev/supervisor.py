@@ -43,7 +43,7 @@ class Supervisor:
         self._stopping = False
         self.failed: asyncio.Future[ForgeError] = asyncio.get_running_loop().create_future()
         self._strangers = set(psutil.Process().children())  # not ours to end, nor to wait for
-        adopt_orphans()
+        self._adopted = adopt_orphans()
         self._reaper = asyncio.create_task(self._reap_orphans())
 
     def pids(self) -> dict[str, int]:
@@ -92,7 +92,8 @@ class Supervisor:
         self._deaths.pop(name, None)
 
     async def stop(self) -> None:
-        """Ends all children, the last started first, then whatever they left behind. What ran before is left alone."""
+        """Ends all children, the last started first, then whatever they left behind. What ran before is left alone, and this
+        process takes in orphans only if it did before."""
         self._stopping = True
         self._reaper.cancel()
         for keeper in self._keepers.values():
@@ -100,6 +101,7 @@ class Supervisor:
         for name in reversed(list(self._processes)):
             await end(self._processes[name], self._specs[name].grace_s)
         await asyncio.to_thread(_sweep, self._strangers)
+        adopt_orphans(self._adopted)
 
     async def _keep(self, spec: ProcessSpec) -> None:
         while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -33,7 +32,6 @@ from shared.events import (
 from shared.keys import OPERATOR, TAP
 from shared.subjects import tap_pattern
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TWICE_S = 5.0
 """So long after the history was read, a message may still come that was in it."""
 
@@ -62,21 +60,6 @@ class Wish:
     def looks_back(self) -> bool:
         """Whether streams are to be read, for which the user `tap` has no right: it only hears what comes."""
         return self.follow or bool(self.since_s)
-
-
-def seconds(text: str) -> float:
-    """A time span as a person writes it.
-
-    >>> seconds("10m")
-    600.0
-
-    Raises:
-        ConfigError: it is none.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
-    if found is None:
-        raise ConfigError(f"--since {text!r}: write it as 90s, 10m, 2h or 1d")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 async def tap(root: Path, run_id: str, config: Config | None, wish: Wish) -> int:

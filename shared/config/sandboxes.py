@@ -71,11 +71,17 @@ class DockerConfig(Section, frozen=True, kw_only=True):
         image: for tasks that name neither an image nor a Dockerfile.
         socket_volume: folder on the engine's machine, or named volume, with the proxies' unix sockets in it; empty takes
             the folder of `proxy.socket`.
+        images_days: images that were built here for tasks and harnesses go, when an orchestrator starts, once they were not
+            used for so many days; 0 for never.
+        images_gb: and, the longest unused first, as many as they have beyond so many GB, but those of the last day; 0 for no
+            limit.
     """
 
     host: str = ""
     image: str = "python:3.11-slim"
     socket_volume: str = ""
+    images_days: NonNegative = 14.0
+    images_gb: NonNegative = 50.0
 
 
 class KubernetesConfig(Section, frozen=True, kw_only=True):

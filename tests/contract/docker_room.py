@@ -21,7 +21,7 @@ from services.orchestrator.backends.docker.network import PUBLIC
 from services.orchestrator.backends.docker.tools import Tools, fill_volume
 from services.orchestrator.backends.port import Box, Seen
 from services.orchestrator.spec import Spec
-from shared.config.sandboxes import ResourcesConfig
+from shared.config.sandboxes import DockerConfig, ResourcesConfig
 from shared.ids import new_run_id
 
 BASE = "debian:bookworm-slim"
@@ -71,7 +71,14 @@ class Room:
         """A successor's backend of the same run, or one of another run."""
         docker = docker or connect("")
         place = Place(run or self.run, str(self.folder / "proxy"), PUBLIC, ResourcesConfig(memory_mb=256))
-        return DockerBackend(docker, place, self.scripts, Images(docker, BASE), ScriptedTools(docker, ""))
+        return DockerBackend(
+            docker,
+            place,
+            self.scripts,
+            Images(docker, BASE),
+            ScriptedTools(docker, ""),
+            DockerConfig(images_days=0, images_gb=0),
+        )
 
     async def start(self, name: str, script: str = DONE, **fields: Any) -> None:
         """Asks for a sandbox whose runner runs the script."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from shared.watch.table import METRICS
 from tests.e2e.stacks import LiveStack, live_stack, openforge, write_config
 from tests.e2e.test_stack_rollouts import write_task
 from tests.embedded import Server, nats, valkey
+from tests.waiting import until
 
 SERVICES = ("proxy", "orchestrator", "collector", "trainer", "synth")
 
@@ -72,6 +75,8 @@ async def test_a_stack_says_how_it_does_whatever_becomes_of_its_servers(
         assert code == 0, out
         await check_metrics(stack)
         await check_healthy(stack)
+        for file in (stack.folder / "services").iterdir():
+            os.utime(file, (0, 0))
         store.kill()
         await missing(stack, {s: {"store"} for s in SERVICES})
         found = await look(stack.config, stack.folder)
@@ -84,6 +89,8 @@ async def test_a_stack_says_how_it_does_whatever_becomes_of_its_servers(
         assert (code, "broken: bus: NATS at" in out, "broken: trainer: bus:" in out) == (1, True, True), out
         await bus.start()
         await missing(stack, {s: set() for s in SERVICES})
+        services = list((stack.folder / "services").iterdir())  # by which whoever prunes runs knows that they live
+        await until(lambda: all(time.time() - file.stat().st_mtime < 600 for file in services))
         await check_hanging(stack)
 
 

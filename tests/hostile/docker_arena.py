@@ -15,7 +15,7 @@ from services.orchestrator.backends.docker.tools import Tools
 from services.orchestrator.backends.port import Resources
 from services.orchestrator.depot import Depot
 from shared.config import ProxyConfig
-from shared.config.sandboxes import ResourcesConfig
+from shared.config.sandboxes import DockerConfig, ResourcesConfig
 from shared.ids import new_run_id
 from tests.hostile.containers import Contained, cleared
 from tests.unit.orchestrator.runners import Bench
@@ -31,7 +31,7 @@ async def docker_arena(bench: Bench, proxy: World, folder: Path, resources: Reso
     depot = Depot(ProxyConfig(control_port=control), KEY)
     docker = connect("")
     place = Place(new_run_id(), str(folder), PUBLIC, ResourcesConfig())
-    backend = DockerBackend(docker, place, depot, Images(docker, BASE), Tools(docker, ""))
+    backend = DockerBackend(docker, place, depot, Images(docker, BASE), Tools(docker, ""), DockerConfig())
     await backend.open()
     async with cleared(backend, depot):
         yield Contained(bench, backend, resources)

@@ -13,14 +13,6 @@ AnyRun = Annotated[str, typer.Argument(metavar="RUN", help="Run id; default: the
 ThisRun = Annotated[str, typer.Argument(metavar="RUN", help="Run id; `openforge runs` lists them.")]
 
 
-def runs(as_json: AsJson = False, root: Root = Path("runs")) -> None:
-    """List the runs, the newest first: state, steps, groups (completed+discarded), held-out success, size of the archive."""
-    from services.dev.listing import list_runs
-
-    with failing():
-        raise typer.Exit(list_runs(root, as_json=as_json))
-
-
 def groups(run_id: AnyRun = "", as_json: AsJson = False, root: Root = Path("runs")) -> None:
     """List the groups of a run: task, what became of each and why, its rewards and tokens."""
     from services.dev.listing import list_groups
@@ -87,4 +79,4 @@ def export(
         raise typer.Exit(export_run(root, run_id, Wish(to, out, redact, wanted)))
 
 
-VERBS = (runs, groups, show, replay, export)
+VERBS = (groups, show, replay, export)

@@ -58,11 +58,12 @@ def tap(
 
     Example: openforge tap --follow s3-g07-r2
     """
-    from services.dev.tap import Wish, seconds
+    from services.dev.tap import Wish
     from services.dev.tap import tap as run_tap
+    from services.dev.times import seconds
 
     with failing():
-        since_s = seconds(since) if since else 0.0
+        since_s = seconds(since, "--since") if since else 0.0
     wish = Wish(pattern, follow or rollout_id, bool(follow), since_s, record, json_lines)
     finish(run_tap(root, run_id, _resolved(config, sets), wish))
 

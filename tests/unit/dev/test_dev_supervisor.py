@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.dev.process import ProcessSpec
+from services.dev.process import ProcessSpec, adopt_orphans
 from services.dev.supervisor import Supervisor
 from tests.waiting import until
 
@@ -70,6 +70,14 @@ async def test_what_ran_before_the_supervisor_is_left_alone(tmp_path: Path) -> N
     for process in family:
         process.kill()
     assert await stranger.wait() == -9  # its end is still ours to see
+
+
+async def test_orphans_are_taken_in_only_for_as_long_as_it_works() -> None:
+    before = adopt_orphans(False)
+    supervisor = Supervisor(lambda note: None)
+    assert adopt_orphans()
+    await supervisor.stop()
+    assert not adopt_orphans(before)
 
 
 async def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from services.dev import tap
 from services.dev.recordings import line_of, recorded
-from services.dev.tap import Wish, feed, seconds
+from services.dev.tap import Wish, feed
+from services.dev.times import seconds
 from shared.bus import Tapped
 from shared.bus.memory import MemoryBus
 from shared.errors import ConfigError
@@ -68,13 +69,13 @@ async def test_a_rollout_is_followed_from_its_first_message_to_its_last(capsys: 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), ("1d", 86400.0)])
 def test_a_span_is_read(text: str, expected: float) -> None:
-    assert seconds(text) == expected
+    assert seconds(text, "--since") == expected
 
 
 @pytest.mark.parametrize("text", ["10", "m", "-5m", "10 m", "10min"])
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="10m"):
-        seconds(text)
+        seconds(text, "--since")
 
 
 def test_what_was_recorded_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from services.orchestrator.backends.docker.backend import DockerBackend
 from services.orchestrator.backends.docker.container import Place
 from services.orchestrator.backends.port import Box
 from services.orchestrator.spec import Spec
-from shared.config import ResourcesConfig
+from shared.config import DockerConfig, ResourcesConfig
 
 
 class Engine:
@@ -47,7 +47,9 @@ class Engine:
 
 async def test_one_that_comes_to_be_while_the_others_are_listed_is_not_missing() -> None:
     engine = cast(Any, Engine())
-    backend = DockerBackend(engine, Place("run", "/sockets", "public", ResourcesConfig()), engine, engine, engine)
+    backend = DockerBackend(
+        engine, Place("run", "/sockets", "public", ResourcesConfig()), engine, engine, engine, DockerConfig()
+    )
     spec = cast(Spec, {"phases": [{"cwd": "/tmp"}]})
     backend._making["s1"] = making = asyncio.create_task(backend._make(Box("s1", {}, spec, Path("/"))))
     making.add_done_callback(lambda made: backend._made("s1", made))

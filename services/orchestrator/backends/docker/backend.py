@@ -27,13 +27,14 @@ from services.orchestrator.backends.docker.container import (
 )
 from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, asking, connect
 from services.orchestrator.backends.docker.images import Images
+from services.orchestrator.backends.docker.keep import look, remove, superfluous
 from services.orchestrator.backends.docker.network import PUBLIC, ensure_network
 from services.orchestrator.backends.docker.tools import Tools
 from services.orchestrator.backends.docker.view import View, ignoring, vanished
 from services.orchestrator.backends.docker.watching import Watch
 from services.orchestrator.backends.port import LOG_BYTES, Box, Ran, Seen
 from services.orchestrator.runner.relay import SUFFIX
-from shared.config import Config
+from shared.config import Config, DockerConfig
 from shared.errors import Cancelled, ConfigError, ForgeError, SandboxAway, SandboxError
 
 log = logging.getLogger(__name__)
@@ -63,12 +64,16 @@ class DockerBackend:
         depot: where their runners fetch from.
         images: of tasks.
         tools: what is brought into them.
+        config: how long images are kept.
     """
 
     kind = "docker"
 
-    def __init__(self, docker: Docker, place: Place, depot: Depot, images: Images, tools: Tools) -> None:
+    def __init__(
+        self, docker: Docker, place: Place, depot: Depot, images: Images, tools: Tools, config: DockerConfig
+    ) -> None:  # fmt: skip
         self._docker, self._place, self._depot, self._images, self._tools = docker, place, depot, images, tools
+        self._config = config
         self._view = View(docker, place.run)
         self._disk, self._closed = True, False
         self._making: dict[str, asyncio.Task[None]] = {}
@@ -89,6 +94,7 @@ class DockerBackend:
             if not info.get(key):
                 log.warning("this docker engine cannot limit the %s of sandboxes", what)
         self._in_background(self._remove_forgotten())
+        self._in_background(self._remove_unused())
 
     async def start(self, box: Box) -> None:
         """See `Backend.start`."""
@@ -251,6 +257,12 @@ class DockerBackend:
         except SandboxError as e:
             log.warning("containers that nobody came back for may be left: %s", e)
 
+    async def _remove_unused(self) -> None:
+        try:
+            await remove(self._docker, superfluous(await look(self._docker), self._config, time.time()))
+        except SandboxError as e:
+            log.warning("images that nobody uses may be left: %s", e)
+
     async def _kill_later(self, name: str, grace_s: float) -> None:
         await asyncio.sleep(grace_s)
         with contextlib.suppress(SandboxError):
@@ -282,4 +294,4 @@ def docker_backend(config: Config, depot: Depot) -> DockerBackend:
     sockets = settings.socket_volume or str(socket.parent)
     docker = connect(settings.host)
     place = Place(config.run.id, sockets, PUBLIC, config.orchestrator.resources)
-    return DockerBackend(docker, place, depot, Images(docker, settings.image), Tools(docker, harnesses))
+    return DockerBackend(docker, place, depot, Images(docker, settings.image), Tools(docker, harnesses), settings)

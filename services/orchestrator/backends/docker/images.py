@@ -13,6 +13,7 @@ from aiodocker import Docker, DockerError
 
 from services.orchestrator.backends.docker.context import pack
 from services.orchestrator.backends.docker.engine import NOT_FOUND, asking
+from services.orchestrator.backends.docker.keep import Uses
 from services.orchestrator.backends.port import Box
 from shared.errors import ImageError
 from shared.ids import slug
@@ -60,7 +61,7 @@ class Images:
 
     def __init__(self, docker: Docker, default: str) -> None:
         self._docker, self._default = docker, default
-        self._once = Once()
+        self._once, self._uses = Once(), Uses(docker)
         self._platform = ""
 
     async def ensure(self, box: Box) -> str:
@@ -95,6 +96,7 @@ class Images:
                     await build(self._docker, name, file, timeout_s, log.info)
 
         await self._once.do(name, work)
+        await self._uses.note(name)
         return name
 
     async def _machine(self) -> str:

@@ -11,6 +11,7 @@ from aiodocker import Docker, DockerError
 
 from services.orchestrator.backends.docker.engine import CONFLICT, NOT_FOUND, asking
 from services.orchestrator.backends.docker.images import Once, Say, build, have
+from services.orchestrator.backends.docker.keep import Uses
 from services.orchestrator.harnesses.adapter import load
 from services.orchestrator.harnesses.image.recipe import Recipe, recipe, repository
 from services.orchestrator.harnesses.layout import TOOLS
@@ -36,7 +37,7 @@ class Tools:
 
     def __init__(self, docker: Docker, harness_dir: str) -> None:
         self._docker, self._harness_dir = docker, harness_dir
-        self._once = Once()
+        self._once, self._uses = Once(), Uses(docker)
         self._filled: set[str] = set()
 
     async def volume(self, harness: str) -> str:
@@ -52,6 +53,7 @@ class Tools:
         if volume not in self._filled:
             await self._once.do(volume, lambda: self._fill(made, volume))
             self._filled.add(volume)
+        await self._uses.note(made.image)
         return volume
 
     def _recipe(self, harness: str) -> Recipe:

@@ -1,0 +1,1 @@
+"""`openforge runs prune`."""

@@ -1,0 +1,65 @@
+"""Run folders on the disk: how much they have, and how they go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from services.dev.archives import run_folders
+from services.dev.pruning.choose import Found
+from services.dev.stack import is_running
+
+_GONE = ".pruned"
+"""In the folder of the runs: those that are being removed, which are no runs any more."""
+_BLOCK = 512  # what the kernel counts blocks in
+
+
+def find(root: Path, looked: Callable[[str], None] = lambda _: None) -> list[Found]:
+    """The runs of a folder; `looked` is told of each. Links are no runs."""
+    found = []
+    for folder in run_folders(root):
+        if not folder.is_symlink():
+            looked(folder.name)
+            size, written = measure(folder)
+            found.append(Found(folder.name, size, written, is_running(folder)))
+    return found
+
+
+def measure(folder: Path) -> tuple[int, float]:
+    """Bytes that a folder takes on the disk, and when something in it was last written (unix time)."""
+    size, written, seen = 0, folder.stat().st_mtime, set()
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(where, name))
+            except FileNotFoundError:  # the run lives
+                continue
+            written = max(written, stat.st_mtime)
+            if stat.st_ino not in seen:  # served weights are links to checkpoints
+                seen.add(stat.st_ino)
+                size += stat.st_blocks * _BLOCK
+    return size, written
+
+
+def remove(root: Path, run_id: str) -> None:
+    """Removes a run: all at once for whoever looks at the runs, and for good.
+
+    Raises:
+        OSError: not all of it may be removed; what is left is removed with the next one.
+    """
+    gone = root / _GONE
+    gone.mkdir(exist_ok=True)
+    (root / run_id).rename(gone / run_id)
+    shutil.rmtree(gone)
+
+
+def remove_rest(root: Path) -> None:
+    """Removes what an interrupted removal left.
+
+    Raises:
+        OSError: not all of it may be removed.
+    """
+    if (root / _GONE).exists():
+        shutil.rmtree(root / _GONE)
