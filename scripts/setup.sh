@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Makes .venv beside this folder: the whole CPU environment of requirements/cpu.lock and the project itself, editable.
-# `scripts/setup.sh packages` leaves the project itself out, for images whose layers should outlive its changes.
 # Needs Python 3.11 with venv, 6 GB of disk and a package index; not root. Doing it again costs nothing until a pin changes.
 #   OPENFORGE_PYTHON       the Python to build on (default: python3.11)
 #   OPENFORGE_TORCH_INDEX  where torch's CPU build is looked for when pip's own configuration has none
@@ -102,8 +101,7 @@ check_imports() {
 
 exec 9<scripts/setup.sh
 flock 9 # one setup at a time in one checkout
-WHAT=${1:-all}
-if [ "$WHAT" = all ] && [ "$(cat "$STAMP" 2>/dev/null)" = "$(fingerprint)" ]; then
+if [ "$(cat "$STAMP" 2>/dev/null)" = "$(fingerprint)" ]; then
   say "$VENV is up to date"
   exit 0
 fi
@@ -116,10 +114,6 @@ install_libnuma
 install_torch
 install_rest
 install_alias
-if [ "$WHAT" = packages ]; then
-  say "done, without the project: $(du -sh "$VENV" | cut -f1) in $VENV"
-  exit 0
-fi
 pip_install --no-build-isolation -e . || pip_failed "the project"
 say "loading everything once"
 check_imports

@@ -48,13 +48,13 @@ def make_keys(folder: Path, run_id: str = "*", renew: Collection[str] = ()) -> S
         renew: users that get a new key in place of their own.
 
     Raises:
-        ConfigError: no such user, or a file is no key.
+        ConfigError: no such user, a file is no key, or the folder is somebody else's.
         OSError: the folder cannot be written.
     """
     if unknown := sorted(set(renew) - set(USERS)):
         raise ConfigError(f"there is no user {unknown[0]!r}; users are {', '.join(USERS)}")
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    _own(folder)
     for user in USERS:
         _keep(folder / f"{user}.{SEED}", new_seed(), new=user in renew)
         if user in store_rights.STORE_RIGHTS:
@@ -65,6 +65,16 @@ def make_keys(folder: Path, run_id: str = "*", renew: Collection[str] = ()) -> S
         (folder / file).write_text(content, encoding="ascii")  # the same file: a container may have it mounted
         (folder / file).chmod(0o644)  # the server may be another user
     return users
+
+
+def _own(folder: Path) -> None:
+    try:
+        folder.chmod(0o700)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{folder} is of user {folder.stat().st_uid}, and this runs as user {os.geteuid()}: "
+            "keys go into a folder of one's own (with docker compose, OPENFORGE_USER in .env says whose it is)"
+        ) from error
 
 
 def users_of(folder: Path, run_id: str = "*") -> ServerUsers:

@@ -38,6 +38,7 @@ class Compose:
         said = {"OPENFORGE_CONTROL_KEY": "0" * 32, "OPENFORGE_KEYS": str(folder / "keys"), "OPENFORGE_RUN": "composed"}
         said |= {"OPENFORGE_USER": f"{os.getuid()}:{os.getgid()}", "DOCKER_SOCKET": socket}
         self.env = os.environ | said
+        self.killed: set[str] = set()
         self._start = ["docker", "compose", "-p", f"of{os.getpid()}", "-f", str(REPO / "docker-compose.yml"), "-f",
                        str(folder / "override.json"), "--project-directory", str(REPO)]  # fmt: skip
 
@@ -57,7 +58,13 @@ class Compose:
         """One container of each service, with -9; the engine does not start it again."""
         for service in services:
             one = self("ps", "-q", service).split()[0]
+            self.killed.add(one[:12])
             subprocess.run(["docker", "kill", "--signal", "KILL", one], env=self.env, check=True, stdout=subprocess.DEVNULL)
+
+    def ends(self, *services: str) -> dict[str, int]:
+        """Exit codes of stopped containers by name; of those that were killed here, nothing."""
+        found = [json.loads(line) for line in self("ps", "-a", "--format", "json", *services).splitlines()]
+        return {one["Name"]: one["ExitCode"] for one in found if one["ID"] not in self.killed}
 
     def file(self, path: str) -> Any:
         return json.loads(self("run", "--rm", "-T", "--entrypoint", "cat", "openforge", path))
@@ -85,3 +92,7 @@ def test_a_run_trains_though_a_proxy_and_a_collector_are_killed(compose: Compose
     summary = compose.file("/runs/composed/summary.json")
     assert (summary["ok"], summary["steps"], summary["tokens_unaccounted"]) == (True, 2, 0)
     assert summary["tokens_trained"] > 0
+    compose("stop")
+    ends = compose.ends("engine", "proxy", "orchestrator", "collector", "trainer")
+    assert len(ends) == 6
+    assert set(ends.values()) == {0}, ends

@@ -75,3 +75,15 @@ def test_rights_are_printed_for_every_user() -> None:
     result = CliRunner().invoke(app, ["keys", "rights"])
     assert result.exit_code == 0
     assert all(f"\n| {user} | " in result.output for user in (*USERS, SYNTH))
+
+
+def test_a_folder_of_somebody_else_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_ours(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "chmod", not_ours)
+    result = CliRunner().invoke(app, ["keys", "make", str(tmp_path / "keys")])
+    assert result.exit_code == 2
+    assert f"is of user {tmp_path.stat().st_uid}" in result.output
+    assert "OPENFORGE_USER" in result.output
+    assert not list((tmp_path / "keys").iterdir())

