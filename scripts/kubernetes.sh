@@ -6,7 +6,8 @@ usage() {
   cat <<'TEXT'
 A small real Kubernetes (v1.20, built from Debian's source package) for tests, on one Debian 12 machine.
 
-  scripts/kubernetes.sh build           builds what is not there yet (5 CPU minutes, 3 GB of disk meanwhile, 350 MB kept; no root)
+  scripts/kubernetes.sh build           builds what is not there yet (5 CPU minutes, 3 GB of disk meanwhile, 420 MB kept; no root)
+                                        and fetches a current kubectl, which lies in bin/ of the folder below
   scripts/kubernetes.sh up [DIR]        starts etcd, API server, scheduler and controller manager, those that do not run (seconds)
   scripts/kubernetes.sh node [DIR]      starts a real node, named localhost: kubelet, containerd, runc (root; seconds)
   scripts/kubernetes.sh load DIR TAR    gives the node the images of an archive (`docker save`)
@@ -33,6 +34,8 @@ READY_S=120
 . "$HERE/debian.sh"
 # shellcheck source=kubernetes/build.sh
 . "$HERE/kubernetes/build.sh"
+# shellcheck source=kubernetes/kubectl.sh
+. "$HERE/kubernetes/kubectl.sh"
 # shellcheck source=kubernetes/node.sh
 . "$HERE/kubernetes/node.sh"
 
@@ -165,7 +168,8 @@ end() {
 
 DIR=$(realpath -m "${2:-$CACHE/run}")
 case ${1:-} in
-  build | up | node | inside | down) "$1" ;;
+  build) build; fetch_kubectl ;;
+  up | node | inside | down) "$1" ;;
   load) load "${3:?usage: scripts/kubernetes.sh load DIR TAR}" ;;
   -h | --help | help) usage ;;
   *) usage >&2; exit 2 ;;

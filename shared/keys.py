@@ -13,6 +13,8 @@ TAP = "tap"
 """Looks on, and can do nothing else."""
 OPERATOR = "operator"
 """A person who mends: may do everything. No service has this key."""
+REPLICA = "replica"
+"""A copy of the store, which asks the first one for what is written; the bus knows no such user."""
 USERS = (PROXY, ORCHESTRATOR, COLLECTOR, TRAINER, SYNTH, CLI, TAP, OPERATOR)
 
 SEED, PASSWORD = "nk", "password"

@@ -24,6 +24,7 @@ from shared.keys import PASSWORD, SEED, USERS, secret_of
 from shared.store import rights as store_rights
 
 BUS_USERS, STORE_USERS = Path("server") / "bus.conf", Path("server") / "store.acl"
+EVERYBODY = tuple(dict.fromkeys([*USERS, *store_rights.STORE_RIGHTS]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ def make_keys(folder: Path, run_id: str = "*", renew: Collection[str] = ()) -> S
         ConfigError: no such user, a file is no key, or the folder is somebody else's.
         OSError: the folder cannot be written.
     """
-    if unknown := sorted(set(renew) - set(USERS)):
-        raise ConfigError(f"there is no user {unknown[0]!r}; users are {', '.join(USERS)}")
+    if unknown := sorted(set(renew) - set(EVERYBODY)):
+        raise ConfigError(f"there is no user {unknown[0]!r}; users are {', '.join(EVERYBODY)}")
     folder.mkdir(parents=True, exist_ok=True)
     _own(folder)
     for user in USERS:
         _keep(folder / f"{user}.{SEED}", new_seed(), new=user in renew)
-        if user in store_rights.STORE_RIGHTS:
-            _keep(folder / f"{user}.{PASSWORD}", secrets.token_hex(32), new=user in renew)
+    for user in store_rights.STORE_RIGHTS:
+        _keep(folder / f"{user}.{PASSWORD}", secrets.token_hex(32), new=user in renew)
     users = users_of(folder, run_id)
     (folder / BUS_USERS).parent.mkdir(exist_ok=True)
     for file, content in ((BUS_USERS, users.bus), (STORE_USERS, users.store)):

@@ -18,14 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from services.app import SERVICES, ready_file
-from services.dev.keys import make_keys, users_of
+from services.dev.keys import EVERYBODY, make_keys, users_of
 from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.dev.settings_file import write_settings
 from services.trainer.vllm.command import vllm_command
 from shared.config import Config, ServiceName
 from shared.ids import check_id, new_run_id
-from shared.keys import USERS
 
 KEYS = "keys"
 """Folder in the run folder with the keys of servers that were started for the run."""
@@ -100,7 +99,7 @@ def _keyed(config: Config, folder: Path) -> Config:
     keys = folder / KEYS
     if (config.bus.url or config.bus.keys) and (config.store.url or config.store.keys):
         return config
-    make_keys(keys, config.run.id, renew=USERS)
+    make_keys(keys, config.run.id, renew=EVERYBODY)
     bus = config.bus if config.bus.url or config.bus.keys else replace(config.bus, keys=str(keys))
     store = config.store if config.store.url or config.store.keys else replace(config.store, keys=str(keys))
     return replace(config, bus=bus, store=store)

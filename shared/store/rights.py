@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.keys import CLI, COLLECTOR, OPERATOR, ORCHESTRATOR, PROXY, SYNTH, TRAINER
+from shared.keys import CLI, COLLECTOR, OPERATOR, ORCHESTRATOR, PROXY, REPLICA, SYNTH, TRAINER
 from shared.store.connect import Keys
 
 SESSIONS, REPLICAS, BLOBS, BOXES = ("sess", "secret"), ("replicas", "proxy"), ("blob",), ("box", "package", "left")
@@ -69,6 +69,7 @@ STORE_RIGHTS: Mapping[str, StoreRights] = {
     SYNTH: StoreRights(writes=WORDS, commands=("select", "ping", *_WORDS)),
     # What a script may touch has to be its user's to write; no command of this one writes anything.
     CLI: StoreRights(writes=("replicas",), reads=("proxy", *WORDS), commands=(*_SCRIPTS, "exists", "hgetall", "hvals")),
+    REPLICA: StoreRights(commands=("psync", "replconf", "ping")),
     OPERATOR: StoreRights(all=True),
 }  # fmt: skip
 

@@ -17,7 +17,8 @@ from shared.config import ProxyConfig
 VARIABLE = re.compile(r"\$[({](\w+)(?::\?[^})]*)?[)}]")
 ASKED = re.compile(r"\$\{(\w+)")
 REPO = Path(__file__).resolve().parents[3]
-BASE, SANDBOXES = REPO / "k8s" / "base", REPO / "k8s" / "sandboxes"
+K8S = REPO / "k8s"
+BASE, SANDBOXES = K8S / "base", K8S / "sandboxes"
 SERVICES = yaml.safe_load((REPO / "docker-compose.yml").read_text())["services"]
 OURS = {name: s for name, s in SERVICES.items() if s["image"].startswith("openforge-")}
 LASTING = {name: s for name, s in OURS.items() if s["restart"] != "no"}
@@ -28,11 +29,15 @@ def containers(file: str) -> list[dict[str, Any]]:
     return [c for d in documents if d["kind"] == "StatefulSet" for c in d["spec"]["template"]["spec"]["containers"]]
 
 
-@pytest.mark.parametrize("folder", [BASE, SANDBOXES], ids=lambda f: f.name)
-def test_kustomize_finds_every_file_and_leaves_none_out(folder: Path) -> None:
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    named = {*kustomization["resources"], *(f for g in kustomization.get("configMapGenerator", []) for f in g["files"])}
-    assert named == {f.name for f in folder.iterdir()} - {"kustomization.yaml"}
+@pytest.mark.parametrize("file", sorted(K8S.rglob("kustomization.yaml")), ids=lambda f: f.parent.name)
+def test_kustomize_finds_every_file_and_leaves_none_out(file: Path) -> None:
+    kustomization = yaml.safe_load(file.read_text())
+    made = [f for g in kustomization.get("configMapGenerator", []) for f in [*g.get("files", []), *g.get("envs", [])]]
+    patches = [p["path"] for p in kustomization.get("patches", []) if "path" in p]
+    named = [*kustomization["resources"], *kustomization.get("components", []), *made, *patches]
+    folders = [name for name in named if name.startswith("../")]
+    assert all((file.parent / name / "kustomization.yaml").exists() for name in folders)
+    assert {*named} - {*folders} == {f.name for f in file.parent.iterdir()} - {"kustomization.yaml"}
 
 
 @pytest.mark.parametrize("version", ["1.25", "1.37"])
