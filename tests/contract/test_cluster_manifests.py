@@ -207,7 +207,9 @@ def test_services_and_policies_mean_pods_and_ports_that_there_are(overlay: tuple
     assert {"nats", "redis", "engine", "proxy", "orchestrator"} <= named
 
 
-def test_a_rollout_reaches_the_port_of_the_proxies_models_and_nothing_else(overlay: tuple[Manifest, ...], settings: Config) -> None:
+def test_a_rollout_reaches_the_port_of_the_proxies_models_and_nothing_else(
+    overlay: tuple[Manifest, ...], settings: Config
+) -> None:
     policies = {each["metadata"]["name"]: each["spec"] for each in of_kind(overlay, "NetworkPolicy")}
     assert policies["rollouts"]["podSelector"] == {}
     assert policies["rollouts"]["ingress"] == []

@@ -31,8 +31,8 @@ HOUR_S = 3600.0
 class Orchestrator:
     """`openforge serve orchestrator` as a process; killed and started again it has the same run folder."""
 
-    def __init__(self, folder: Path, house: Fleet, cluster: Cluster, namespace: str, rollouts: int) -> None:
-        settings = KubernetesConfig(kubeconfig=str(cluster.kubeconfig), namespace=namespace, proxy_url="http://10.9.9.9:8080")
+    def __init__(self, folder: Path, house: Fleet, kubeconfig: Path, namespace: str, rollouts: int) -> None:
+        settings = KubernetesConfig(kubeconfig=str(kubeconfig), namespace=namespace, proxy_url="http://10.9.9.9:8080")
         ports = {
             "port": urlsplit(house.proxies[0].url).port,
             "control_port": urlsplit(house.proxies[0].control_url).port,
@@ -142,9 +142,9 @@ async def api_of(cluster: Cluster) -> client.ApiClient:
     return client.ApiClient(configuration)
 
 
-async def ask(house: Fleet, task: Path, rollouts: int) -> None:
-    """Asks for rollouts `r0`, `r1`..."""
-    for n in range(rollouts):
+async def ask(house: Fleet, task: Path, rollouts: int, first: int = 0) -> None:
+    """Asks for so many rollouts, `r0`, `r1`... unless `first` says otherwise."""
+    for n in range(first, first + rollouts):
         await house.bus.publish(
             RolloutStart(
                 run_id=house.config.run.id, rollout_id=f"r{n}", group_id=f"g{n // 8}", group_size=8, harness="react",

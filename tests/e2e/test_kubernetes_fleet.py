@@ -62,7 +62,7 @@ async def world(audited: Cluster, tmp_path: Path) -> AsyncIterator[World]:
     async with fleet(tmp_path, "record", ()) as house, await api_of(audited) as api:
         pods = Pods(api, namespace)
         await pods.make()
-        orchestrator = Orchestrator(tmp_path, house, audited, namespace, PODS)
+        orchestrator = Orchestrator(tmp_path, house, audited.kubeconfig, namespace, PODS)
         try:
             await orchestrator.start()
             await ask(house, write_task(tmp_path, "t", "true", ""), PODS)

@@ -33,8 +33,8 @@ from shared.errors import SandboxError
 log = logging.getLogger(__name__)
 
 NEEDED = (*((verb, "") for verb in ("create", "get", "list", "watch", "patch", "delete")), ("get", "log"))
-"""What the orchestrator has to be allowed to do with pods of its namespace: verb and subresource. Commands in pods (`run`, and copies
-of pods that run) take `pods/exec` besides, which no rollout needs."""
+"""What the orchestrator has to be allowed to do with pods of its namespace: verb and subresource. `run`, and copies of pods
+that run, take `pods/exec` besides, which no rollout needs."""
 COPY_S = 600.0
 LAST_WORDS_S = 5.0
 COPY_BYTES = 4 << 30
