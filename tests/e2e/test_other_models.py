@@ -1,4 +1,4 @@
-"""A whole run of `openforge run` with a mixture of experts: rollouts on a real vLLM, steps on veRL, pushes between."""
+"""Whole runs of `openforge run` with experts and with pictures: rollouts on a real vLLM, steps on veRL, pushes between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 from services.collector.archive import FOLDER
 from services.collector.archive_reader import Damage, read
+from services.proxy.model import placeholder_tokens
 from shared.events import CallRecorded
+from shared.packing import unpack_ids
+from tests.conftest import NO_VIDEOS
 from tests.e2e.stacks import openforge
 from tests.e2e.test_stack_rollouts import write_task
 
@@ -31,6 +34,7 @@ start_timeout_s = 500
 args = {args}
 [orchestrator]
 reward = "coin"
+harness_dir = "{harnesses}"
 [trainer]
 harness = "{harness}"
 steps = 3
@@ -44,12 +48,13 @@ lr = 1e-2
 [tasks]
 train = "{folder}/tasks"
 """
+HARNESSES = Path(__file__).parent / "harness"
 
 
 async def run(folder: Path, harness: str, args: Sequence[str]) -> tuple[dict[str, Any], list[CallRecorded]]:
     """A run of three steps: its summary, and its calls."""
     file = folder / "openforge.toml"
-    file.write_text(CONFIG.format(folder=folder, args=list(args), harness=harness, exact=EXACT))
+    file.write_text(CONFIG.format(folder=folder, args=list(args), harnesses=HARNESSES, harness=harness, exact=EXACT))
     code, out = await openforge("run", str(file), timeout_s=1000)
     assert code == 0, out
     (made,) = (folder / "runs").iterdir()
@@ -72,3 +77,22 @@ async def test_a_mixture_of_experts_learns_on_the_experts_that_the_engine_chose(
     summary, calls = await run(tmp_path, "react", ["--enable-return-routed-experts"])
     check(summary, calls)
     assert all(call.experts for call in calls)
+
+
+@pytest.mark.long
+async def test_a_model_that_sees_learns_on_the_pictures_that_it_was_shown(tmp_path: Path) -> None:
+    from tests.contract.test_vision_contract import picture
+    from tests.engine.vision_model import make_vision_model
+
+    make_vision_model(tmp_path / "model")
+    task = write_task(tmp_path / "tasks", "look", "true", "")
+    for number, width in enumerate((70, 100)):
+        (task / "environment" / f"{number}.png").write_bytes(picture(number, width))
+    summary, calls = await run(tmp_path, "look", ["--limit-mm-per-prompt", NO_VIDEOS])
+    check(summary, calls)
+    assert all(1 <= len(call.media) <= 2 for call in calls)  # with the first one where the prompt does not go on
+    assert all(medium.start >= 0 for call in calls for medium in call.media)
+    placeholders = placeholder_tokens(str(tmp_path / "model"))
+    sampled = [not placeholders.isdisjoint(unpack_ids(call.completion)) for call in calls]
+    assert [call.stray_media for call in calls] == sampled
+    assert any(sampled) or "stray_media" not in summary["token_reasons"]
