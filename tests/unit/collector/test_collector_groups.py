@@ -129,13 +129,14 @@ def test_of_two_attempts_with_a_vote_the_first_has_it_and_the_other_is_accounted
 
 
 def test_the_deadline_closes_a_group_with_what_is_there() -> None:
-    waiting = {**slots([0, 1]), "r2": Slot({1: failed()})}
+    waiting = {**slots([0, 1]), "r2": Slot({2: failed(), 1: failed()}), "r3": Slot(last=1)}
     message = decide(info(), waiting, CONFIG, overdue=True)
     assert isinstance(message, GroupCompleted)
     assert message.outcomes == {"finished": 2, "SandboxError": 1, "deadline": 1}
+    assert message.attempts == {"r0": [1], "r1": [1], "r2": [1, 2]}
     short = decide(info(), slots([1]), CONFIG, overdue=True)
     assert isinstance(short, GroupDiscarded)
-    assert (short.reason, short.outcomes) == ("deadline", {"finished": 1, "deadline": 3})
+    assert (short.reason, short.outcomes, short.attempts) == ("deadline", {"finished": 1, "deadline": 3}, {"r0": [1]})
     assert adds_up(short.tokens)
 
 
