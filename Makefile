@@ -80,9 +80,10 @@ bench-trainer: setup ## what a training step costs beyond veRL's bare calls, and
 chaos: setup ## everything is killed with -9, again and again: is anything lost or doubled? (minutes; ARGS="--seed 1 --rollouts 200")
 	@exec $(BIN)/python -m tests.chaos $(ARGS)
 
+# Not with -q: what is not shown is not counted, and the build passes.
 docs: setup ## the documentation as a site in site/; a broken link or a page outside of the navigation is an error
 	@$(BIN)/python -m pip install -q --no-deps --disable-pip-version-check -r requirements/docs.lock
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment and all caches of this folder; runs/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build ./*.egg-info site

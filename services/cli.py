@@ -80,7 +80,9 @@ def resume(
 def dev(config: ConfigFile, sets: Sets = None) -> None:
     """Keep the whole stack up until Ctrl-C: servers, engine, one process per service, restarted when they die.
 
-    Example: openforge dev my.toml, then in another terminal: openforge rollout my/task
+    In another terminal, `openforge rollout my/task` and others then use it.
+
+    Example: openforge dev my.toml
     """
     from services.dev.run import develop
 
@@ -96,7 +98,7 @@ def serve(
     """Run one service in this process until SIGTERM. `openforge dev` starts one of these per service; docker compose and
     Kubernetes do too, with run.id, bus.url and store.url set.
 
-    Example: openforge serve collector --config openforge.toml --set run.id=r1 --set bus.url=nats://nats:4222 ...
+    Example: openforge serve collector --config openforge.toml --set run.id=r1 --set bus.url=nats://nats:4222
     """
     from services.app import SERVICES, main
     from services.dev.deployed.settings import deployed_config

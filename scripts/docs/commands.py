@@ -17,6 +17,8 @@ Generated from `openforge --help` and that of each verb by `python -m scripts.do
 Exit status: 0 if all is well, 1 if the verb found something wrong that it is there to find, 2 if it could not do its work (one
 line on standard error says why, and what to do), 130 after Ctrl-C. `RUN` is a folder's name under `runs/`; where it may be left
 out the newest is meant. `CONFIG` is an openforge.toml ([settings](configuration.md)).
+
+Examples are read by a test as the command would read them; this page does not run them.
 """
 
 

@@ -63,11 +63,11 @@ async def start(*args: str) -> asyncio.subprocess.Process:
     """Starts the command; its output is on `stdout`."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "services.cli", *args, cwd=REPO, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}, preexec_fn=_hear_interrupts,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}, preexec_fn=hear_interrupts,
     )  # fmt: skip
 
 
-def _hear_interrupts() -> None:
+def hear_interrupts() -> None:
     """Whoever runs the tests in the background has his shell ignore Ctrl-C, and all its children with it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

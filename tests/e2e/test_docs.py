@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
+import shlex
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from shared.events import Message, RolloutStart
-from tests.e2e.stacks import LiveStack, live_stack, write_config
+from shared.events import Message, RolloutCancel, RolloutStart
+from tests.e2e.stacks import LiveStack, hear_interrupts, live_stack, write_config
 from tests.e2e.test_stack_rollouts import closed, watch, write_task
 from tests.engine.script import Rule, Script
 from tests.unit.docs.pages import REPO, blocks
@@ -24,6 +27,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
 MARK = "tests/e2e/test_docs.py"
 ON_A_STACK = ("quickstart.md", "troubleshooting.md", "archive.md", "exports.md")
+UNTIL_CTRL_C = "observability.md"
 
 SUM = "awk '{ sum += $1 } END { print sum }' numbers.txt > sum.txt"
 SCRIPT = Script(rules=[Rule(contains="(no output)", text="done"), Rule(contains="Answer with one shell command", text=SUM)])
@@ -94,6 +98,47 @@ async def test_a_run_is_looked_at_as_the_pages_say(tmp_path: Path) -> None:
             said = await typed(page, tmp_path, run)
             assert said, page
             assert any(run in out or "s1-g00" in out for out in said), said
+        followed, *until_ctrl_c = [b.text for b in blocks() if b.page == UNTIL_CTRL_C and MARK in b.files]
+        code, out = await bash(followed, tmp_path)
+        assert (code, "rollout.finished" in out) == (0, True), out
+        await check_taps(
+            stack, [shlex.split(line, comments=True) for text in until_ctrl_c for line in text.splitlines()], tmp_path
+        )
+
+
+async def check_taps(stack: LiveStack, commands: list[list[str]], folder: Path) -> None:
+    """All at once; each says something of what happens, and ends at Ctrl-C without complaint."""
+    taps = [await begin(command, folder, folder / f"{n}.txt") for n, command in enumerate(commands)]
+    heard = [folder / ("tap.jsonl" if "--record" in command else f"{n}.txt") for n, command in enumerate(commands)]
+    try:
+        async with asyncio.timeout(90):
+            await until_heard(stack, heard, folder / "a" / "task")
+        for process in taps:
+            process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(asyncio.gather(*(process.wait() for process in taps)), 30) == [130] * len(taps)
+    finally:
+        for process in taps:
+            if process.returncode is None:
+                process.kill()
+
+
+async def until_heard(stack: LiveStack, files: list[Path], task: Path) -> None:
+    """Has things happen until all files say something: nobody says when a tap listens."""
+    group = f"{stack.config.run.id}-s1-g00"
+    for n in itertools.count():
+        await stack.bus.publish(RolloutCancel(run_id=stack.config.run.id, rollout_id=f"{group}-r0", group_id=group))
+        await start_rollout(stack, f"{group}-more{n}", 0, 1, task)
+        await asyncio.sleep(3)
+        if all(file.exists() and file.stat().st_size for file in files):
+            return
+
+
+async def begin(command: list[str], folder: Path, said: Path) -> asyncio.subprocess.Process:
+    with said.open("wb") as file:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "services.cli", *command[1:], cwd=folder, env={**os.environ, "PYTHONPATH": str(REPO)},
+            stdout=file, preexec_fn=hear_interrupts,
+        )  # fmt: skip
 
 
 async def train_group(stack: LiveStack, folder: Path) -> None:
@@ -105,9 +150,14 @@ async def train_group(stack: LiveStack, folder: Path) -> None:
     missed = write_task(folder / "b", "task", "echo no > out.txt", "seed")
     group = f"{run}-s1-g00"
     for r, task in enumerate((solved, missed, solved, missed)):
-        start = RolloutStart(
-            run_id=run, rollout_id=f"{group}-r{r}", group_id=group, group_size=4, task_dir=str(task), harness="react"
-        )  # fmt: skip
-        await stack.bus.publish(start)
+        await start_rollout(stack, group, r, 4, task)
     await until(lambda: closed(seen) == {group}, 60)
     tap.cancel()
+
+
+async def start_rollout(stack: LiveStack, group: str, number: int, size: int, task: Path) -> None:
+    start = RolloutStart(
+        run_id=stack.config.run.id, rollout_id=f"{group}-r{number}", group_id=group, group_size=size, task_dir=str(task),
+        harness="react",
+    )  # fmt: skip
+    await stack.bus.publish(start)

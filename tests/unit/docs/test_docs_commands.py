@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from scripts.docs.commands import verbs
 from tests.unit.docs import shell
-from tests.unit.docs.pages import REPO, Block, blocks, blocks_of, inline, pages
+from tests.unit.docs.pages import REPO, Block, blocks, blocks_of, inline, pages, prose
 
 RUN_HERE = "tests/unit/docs/test_docs_commands.py"
 RUN_WHOLE = "tests/e2e/test_docs.py"
 """Reads the pages itself and runs their blocks as they are."""
 LANGUAGES = {"bash", "console", "toml", "python", "json", "text", "yaml"}
+HIDDEN = r"^ {4,}(?:openforge|make|docker|kubectl|python|pip|git) .*"
 SHELL = [block for block in blocks() if block.language == "bash"]
 
 
@@ -77,6 +79,24 @@ def test_commands_within_lines_are_such_as_there_are(page: str) -> None:
     assert [wrong for code in named if (wrong := shell.mentioned(code))] == []
     made = [code for code in inline(pages()[page]) if re.match(r"make [a-z]|python -m |docker compose |kubectl |scripts/\S+\.sh", code)]
     assert [f"{code}: {wrong}" for code in made if (wrong := shell.complaint(list(next(shell.commands(code)))))] == []
+
+
+def test_examples_of_verbs_are_such_as_there_are() -> None:
+    examples = [(words, text) for words, verb in verbs() for text in (verb.help or "").split("Example:")[1:]]
+    assert len(examples) > 20
+    wrong = [f"{words}: {shell.complaint(c)}" for words, text in examples for c in shell.commands(text) if shell.complaint(c)]
+    assert wrong == []
+
+
+def test_commands_do_not_hide_in_blocks_without_a_fence() -> None:
+    """Only the page that is made of the verbs has its examples indented."""
+    hidden = [
+        f"{page}: {line}"
+        for page, text in pages().items()
+        if page != "cli.md"
+        for line in re.findall(HIDDEN, prose(text), re.M)
+    ]
+    assert hidden == []
 
 
 def test_the_readme_has_only_commands_that_there_are() -> None:
