@@ -16,5 +16,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _shown(match: re.Match[str]) -> str:
     by, _, what, block = match.groups()
     files, _, rest = what.partition("; not run: ")
-    said = f"Run by {', '.join(files.split())}." + (f" Not run: {rest}." if rest else "") if by else f"No test runs this: {what}."
+    said = f"Run by {', '.join(files.split())}." if by else f"No test runs this: {what}."
+    said += f" Not run: {rest}." if by and rest else ""
     return f'{block}\n\n<p class="mark">{said}</p>'

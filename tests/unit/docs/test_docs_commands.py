@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.docs.commands import verbs
+from scripts.docs.site import on_page_markdown
 from tests.unit.docs import shell
 from tests.unit.docs.pages import REPO, Block, blocks, blocks_of, inline, pages, prose
 
@@ -67,6 +68,13 @@ def test_commands_that_cost_little_are_run(block: Block, tmp_path: Path, monkeyp
             assert status == 0, f"{' '.join(words)}: {said}"
 
 
+def test_readers_see_what_runs_a_block() -> None:
+    shown = "\n".join(on_page_markdown(text) for text in pages().values())
+    assert shown.count('<p class="mark">') == sum(bool(b.files or b.why_not) for b in blocks())
+    page = "<!-- run by a.py b.py; not run: make x -->\n```bash\nmake x\n```\n"
+    assert on_page_markdown(page) == '```bash\nmake x\n```\n\n<p class="mark">Run by a.py, b.py. Not run: make x.</p>\n'
+
+
 def test_blocks_that_are_run_whole_are_on_the_pages_that_are_read() -> None:
     text = (REPO / RUN_WHOLE).read_text(encoding="utf-8")
     assert [b.page for b in SHELL if RUN_WHOLE in b.files and f'"{b.page}"' not in text] == []
@@ -77,7 +85,11 @@ def test_blocks_that_are_run_whole_are_on_the_pages_that_are_read() -> None:
 def test_commands_within_lines_are_such_as_there_are(page: str) -> None:
     named = [code for code in inline(pages()[page]) if re.match(r"openforge [a-z]", code)]
     assert [wrong for code in named if (wrong := shell.mentioned(code))] == []
-    made = [code for code in inline(pages()[page]) if re.match(r"make [a-z]|python -m |docker compose |kubectl |scripts/\S+\.sh", code)]
+    made = [
+        code
+        for code in inline(pages()[page])
+        if re.match(r"make [a-z]|python -m |docker compose |kubectl |scripts/\S+\.sh", code)
+    ]
     assert [f"{code}: {wrong}" for code in made if (wrong := shell.complaint(list(next(shell.commands(code)))))] == []
 
 
