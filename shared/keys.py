@@ -11,11 +11,13 @@ CLI = "cli"
 """The command: it starts runs and rollouts, and watches them."""
 TAP = "tap"
 """Looks on, and can do nothing else."""
+HISTORY = "history"
+"""Looks on, and back at what the bus has kept; it changes nothing."""
 OPERATOR = "operator"
 """A person who mends: may do everything. No service has this key."""
 REPLICA = "replica"
 """A copy of the store, which asks the first one for what is written; the bus knows no such user."""
-USERS = (PROXY, ORCHESTRATOR, COLLECTOR, TRAINER, SYNTH, CLI, TAP, OPERATOR)
+USERS = (PROXY, ORCHESTRATOR, COLLECTOR, TRAINER, SYNTH, CLI, TAP, HISTORY, OPERATOR)
 
 SEED, PASSWORD = "nk", "password"
 """Endings of the files: the seed of a user's nkey for the bus, its password for the store."""

@@ -9,7 +9,7 @@ from shared.events import EVENTS, Message, tag_of
 from shared.store.rights import STORE_RIGHTS, StoreRights
 
 _EVERYTHING = "everything"
-_ALL_EVENTS = "all events"
+_ALL_EVENTS, _ALL = "all events", "whatever is kept"
 
 
 def tables() -> str:
@@ -36,7 +36,8 @@ def _bus(rights: Rights) -> tuple[str, str, str, str]:
         "makes streams": rights.makes,
         "trims streams, keeps strays": rights.keeps,
     }
-    return _tags(rights.publishes), taken, _tags(rights.reads), ", ".join(what for what, may in besides.items() if may)
+    read = _ALL if rights.remembers else _tags(rights.reads)
+    return _tags(rights.publishes), taken, read, ", ".join(what for what, may in besides.items() if may)
 
 
 def _store(rights: StoreRights) -> tuple[str, str, str]:

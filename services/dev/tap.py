@@ -29,7 +29,7 @@ from shared.events import (
     TrajectoryAssembled,
     TrajectoryDiscarded,
 )
-from shared.keys import OPERATOR, TAP
+from shared.keys import HISTORY, TAP
 from shared.subjects import tap_pattern
 
 _TWICE_S = 5.0
@@ -74,7 +74,7 @@ async def tap(root: Path, run_id: str, config: Config | None, wish: Wish) -> int
     Raises:
         ConfigError: no such run is alive, or the file cannot be written.
     """
-    async with _bus(root, run_id, config, OPERATOR if wish.looks_back else TAP) as (run, bus):
+    async with _bus(root, run_id, config, HISTORY if wish.looks_back else TAP) as (run, bus):
         with ExitStack() as files:
             file = files.enter_context(_opened(wish.record)) if wish.record else None
             return await until_signal(_show(bus, run, wish, file), lambda: None)

@@ -39,7 +39,7 @@ from shared.events import (
     WeightsLoaded,
     WeightsPublished,
 )
-from shared.keys import CLI, COLLECTOR, OPERATOR, ORCHESTRATOR, PROXY, SYNTH, TAP, TRAINER, USERS
+from shared.keys import CLI, COLLECTOR, HISTORY, OPERATOR, ORCHESTRATOR, PROXY, SYNTH, TAP, TRAINER, USERS
 from shared.subjects import DEAD, ROOT, dead_subject, pattern_of
 
 Types = tuple[type[Message], ...]
@@ -53,6 +53,7 @@ class Rights:
         publishes: types that it publishes.
         consumes: types that it takes, by the durable name under which it does.
         reads: types that it reads back from their streams. A stream is read as a whole: its other types can be seen as well.
+        remembers: it reads back whatever the streams keep, dead letters too.
         taps: it listens to whatever is published.
         looks: it asks how streams and their consumers do.
         makes: it makes the streams, where they are not there.
@@ -63,6 +64,7 @@ class Rights:
     publishes: Types = ()
     consumes: Mapping[str, Types] = field(default_factory=dict)
     reads: Types = ()
+    remembers: bool = False
     taps: bool = False
     looks: bool = False
     makes: bool = False
@@ -123,6 +125,7 @@ RIGHTS: Mapping[str, Rights] = {
         makes=True,
     ),
     TAP: Rights(taps=True),
+    HISTORY: Rights(remembers=True, taps=True),
     OPERATOR: Rights(all=True),
 }  # fmt: skip
 
@@ -183,7 +186,8 @@ def _published(rights: Rights, run_id: str) -> Iterator[str]:
     yield from (pattern_of(kind, run_id) for kind in rights.publishes)
     yield "$JS.API.INFO"
     yield from (f"$JS.API.STREAM.INFO.{stream.name}" for stream in STREAMS)
-    yield from dict.fromkeys(f"$JS.API.STREAM.MSG.GET.{stream_of(pattern_of(kind)).name}" for kind in rights.reads)
+    read = STREAMS if rights.remembers else [stream_of(pattern_of(kind)) for kind in rights.reads]
+    yield from dict.fromkeys(f"$JS.API.STREAM.MSG.GET.{stream.name}" for stream in read)
     for durable, types in rights.consumes.items():
         yield from _consumer(durable, types, run_id)
     if rights.looks:

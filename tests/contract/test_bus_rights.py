@@ -19,8 +19,8 @@ from shared.bus.rights import RIGHTS
 from shared.config import BusConfig
 from shared.errors import BusRefused, BusUnavailable, Rejected
 from shared.events import MESSAGES, CallRecorded, GroupCompleted, Message, RolloutFailed, RolloutStart, WeightsLoaded
-from shared.keys import COLLECTOR, OPERATOR, ORCHESTRATOR, PROXY, TAP, TRAINER, USERS
-from shared.subjects import pattern_of
+from shared.keys import COLLECTOR, HISTORY, OPERATOR, ORCHESTRATOR, PROXY, TAP, TRAINER, USERS
+from shared.subjects import dead_subject, pattern_of, subject_of
 from tests.contract.bus_kit import call, failed
 from tests.embedded import MAX_PAYLOAD, Address, Server
 from tests.waiting import until
@@ -153,6 +153,25 @@ async def test_the_tap_sees_everything_and_says_nothing(locked: Address) -> None
         await refused(bus.publish(failed(RUN, 8)), match="refuses the user tap to publish")
         await refused(bus.ping(), match="refuses the user tap to answer")
         reading.cancel()
+
+
+async def test_history_looks_back_at_all_that_is_kept_and_changes_nothing(locked: Address) -> None:
+    message = failed(RUN, 9)
+    async with as_user(HISTORY, locked) as bus, as_user(OPERATOR, locked) as operator:
+        await operator.publish(message)
+        await operator.publish_raw(dead_subject(subject_of(message)), b"garbage", "history-test")
+        found = [tapped async for _, tapped in bus.history("forge.v1.>", 0.0)]
+        assert message in [tapped.message for tapped in found]
+        assert b"garbage" in [tapped.data for tapped in found]
+        [letter] = [letter for letter in await bus.dead_letters() if letter.data == b"garbage"]
+        await refused(bus.publish(failed(RUN, 8)), match="refuses the user history to publish")
+        await refused(bus.drop(letter), match="refuses the user history to delete")
+        await refused(bus.consume("own", [RolloutFailed], _nothing, run_id=RUN), match="refuses the user history to make")
+        await operator.drop(letter)
+
+
+async def _nothing(message: Message) -> None:
+    """Does nothing."""
 
 
 async def _read(taps: AsyncIterator[object], seen: list[object]) -> None:
