@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import typer
 
-from scripts.docs.markdown import escaped, table
+from scripts.docs.markdown import table
 from services.cli import app
 
 _HEAD = """# Commands
@@ -28,31 +29,37 @@ def render() -> str:
 
 
 def verbs() -> Iterator[tuple[str, Any]]:
-    """Every verb that does something by itself, with its words: `openforge tasks check`."""
-    yield from _verbs("openforge", typer.main.get_command(app))
+    """Every verb with its words, also those that only others stand behind: `openforge tasks`, `openforge tasks check`."""
+    return _verbs("openforge", typer.main.get_command(app))
 
 
-def _verbs(words: str, verb: Any) -> Iterator[tuple[str, Any]]:
-    inner = getattr(verb, "commands", {})
-    if not inner or getattr(verb, "invoke_without_command", False):
-        yield words, verb
-    for name, command in inner.items():
-        yield from _verbs(f"{words} {name}", command)
+def _verbs(before: str, group: Any) -> Iterator[tuple[str, Any]]:
+    for name, verb in group.commands.items():
+        yield f"{before} {name}", verb
+        if hasattr(verb, "commands"):
+            yield from _verbs(f"{before} {name}", verb)
+
+
+def examples(verb: Any) -> list[str]:
+    """The commands that its help gives as examples."""
+    return re.findall(r"^(?:Example: | {2})(\S.*)$", verb.help or "", re.M)
 
 
 def _section(words: str, verb: Any) -> Iterator[str]:
     parameters = [p for p in verb.params if p.name != "help"]
-    text, *examples = (verb.help or "").split("Example:")
-    yield f"## `{words}`\n\n    {' '.join([words, *_usage(parameters)])}\n"
-    yield escaped(text) + "\n"
-    if examples:
-        yield "Example:\n\n" + "".join(f"    {' '.join(line.split())}\n" for line in examples)
+    yield f"## `{words}`\n\n    {' '.join([words, *_usage(verb, parameters)])}\n"
+    told = (" ".join(paragraph.split()) for paragraph in (verb.help or "").split("\n\n") if not paragraph.startswith("  "))
+    yield "\n\n".join(paragraph for paragraph in told if not paragraph.startswith("Example:")) + "\n"
+    if examples(verb):
+        yield "Example:\n\n" + "".join(f"    {line}\n" for line in examples(verb))
     if parameters:
         rows = [(_name(p), "required" if p.required else _default(p.default), p.help or "") for p in parameters]
         yield table(("argument or option", "default", "meaning"), rows)
 
 
-def _usage(parameters: list[Any]) -> Iterator[str]:
+def _usage(verb: Any, parameters: list[Any]) -> Iterator[str]:
+    if hasattr(verb, "commands") and not verb.invoke_without_command:
+        yield "COMMAND"
     options = [p for p in parameters if p.param_type_name == "option"]
     yield from (_argument(p) for p in parameters if p not in options)
     yield from (f"{p.opts[0]} {_value(p)}" for p in options if p.required)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.docs.commands import verbs
+from scripts.docs.commands import examples, verbs
 from scripts.docs.site import on_page_markdown
 from tests.unit.docs import shell
 from tests.unit.docs.pages import REPO, Block, blocks, blocks_of, inline, pages, prose
@@ -94,9 +94,9 @@ def test_commands_within_lines_are_such_as_there_are(page: str) -> None:
 
 
 def test_examples_of_verbs_are_such_as_there_are() -> None:
-    examples = [(words, text) for words, verb in verbs() for text in (verb.help or "").split("Example:")[1:]]
-    assert len(examples) > 20
-    wrong = [f"{words}: {shell.complaint(c)}" for words, text in examples for c in shell.commands(text) if shell.complaint(c)]
+    lines = [(words, line) for words, verb in verbs() for line in examples(verb)]
+    assert len(lines) > 30
+    wrong = [f"{words}: {shell.complaint(c)}" for words, line in lines for c in shell.commands(line) if shell.complaint(c)]
     assert wrong == []
 
 
