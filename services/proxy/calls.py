@@ -63,6 +63,7 @@ class Calls:
         meters: Meters,
     ) -> None:
         self._config = config
+        self._most_bytes = int(config.proxy.max_body_mb * 1024 * 1024)
         self._ledger = ledger
         self._engines = engines
         self._book = book
@@ -79,7 +80,7 @@ class Calls:
             Refused: it did not become a call; nothing has been sent to the client.
             ClientLeft: the client hung up before it became one.
         """
-        turn = dialect.read(await self._body(client), target)
+        turn = dialect.read(await client.read(self._most_bytes, self._config.proxy.read_timeout_s), target)
         if turn.count is not None:
             await self._count(turn, turn.count, secret, client)
             return
@@ -92,10 +93,6 @@ class Calls:
                 ending = await self._run(dialect, turn, target, begun, arrived, client, wait)
         finally:  # a call that was cancelled is lost: what it sampled is on no record
             self._ledger.settle(begun, ending)
-
-    async def _body(self, client: Client) -> bytes:
-        limits = self._config.proxy
-        return await client.read(int(limits.max_body_mb * 1024 * 1024), limits.read_timeout_s)
 
     async def _count(self, turn: Turn, count: Count, secret: str, client: Client) -> None:
         await self._ledger.check(secret)

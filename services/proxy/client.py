@@ -47,11 +47,13 @@ class Client:
         started: the status line was sent.
         done: the response is complete.
         gone: the client has hung up before that.
+        task: what serves it.
     """
 
     def __init__(self, wire: Wire, method: str, path: str, query: str, headers: Mapping[str, str], *, stays: bool) -> None:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.started = self.done = self.gone = False
+        self.task: asyncio.Task[None] | None = None
         self._wire = wire
         self._stays = stays
         self._chunked = False
@@ -59,7 +61,7 @@ class Client:
         self._size = 0
         self._whole = False
         self._reading: asyncio.Future[None] | None = None
-        self._working: asyncio.Task[Any] | None = None
+        self._working = False
 
     def feed(self, data: bytes) -> None:
         """Takes in a piece of the body; of one that was answered already, it is dropped."""
@@ -77,8 +79,8 @@ class Client:
         """Notes that the client hung up."""
         self.gone = not self.done
         self._wake()
-        if self._working is not None:
-            self._working.cancel()
+        if self._working and self.task is not None:
+            self.task.cancel()
 
     async def read(self, limit: int, within_s: float) -> bytes:
         """The request body.
@@ -115,7 +117,7 @@ class Client:
             await self._reading
 
     async def unless_left(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does `work`, and cancels it as soon as the client hangs up.
+        """Does `work` in the task that serves this request, and cancels it as soon as the client hangs up.
 
         Raises:
             ClientLeft: it was cancelled.
@@ -123,16 +125,15 @@ class Client:
         if self.gone:
             work.close()
             raise _left()
-        task = self._working = asyncio.current_task()
-        assert task is not None, "it is awaited in a task"
+        self._working = True
         try:
             return await work
         except asyncio.CancelledError:
-            if self.gone and task.uncancel() == 0:
+            if self.gone and self.task is not None and self.task.uncancel() == 0:
                 raise _left() from None
             raise
         finally:
-            self._working = None
+            self._working = False
 
     async def start(self, status: int, content_type: str, **headers: str) -> None:
         """Sends the status line and headers of a response whose length is not known, once."""
@@ -140,7 +141,7 @@ class Client:
             return
         await self._wire.writable()
         self.started = self._chunked = True
-        self._put(_head(status, content_type, headers | {"transfer_encoding": "chunked"} | self._farewell(headers)))
+        self._put(_head(status, content_type, "transfer-encoding: chunked", headers | self._farewell(headers)))
 
     async def send(self, data: bytes, *, last: bool = False) -> None:
         """Sends a piece of the body; waits while the client reads slower than the engine writes."""
@@ -153,7 +154,7 @@ class Client:
         """Sends a whole response."""
         await self._wire.writable()
         self.started = True
-        head = _head(status, content_type, {"content_length": str(len(body))} | headers | self._farewell(headers))
+        head = _head(status, content_type, f"content-length: {len(body)}", headers | self._farewell(headers))
         self._put(head if self.method == "HEAD" else head + body)
         self._end()
 
@@ -175,9 +176,9 @@ class Client:
             self._reading.set_result(None)
 
 
-def _head(status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
+def _head(status: int, content_type: str, framing: str, headers: Mapping[str, str]) -> bytes:
     lines = "".join([f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()])
-    return f"{_STATUS_LINES[status]}content-type: {content_type}\r\n{lines}\r\n".encode("latin-1")
+    return f"{_STATUS_LINES[status]}content-type: {content_type}\r\n{framing}\r\n{lines}\r\n".encode("latin-1")
 
 
 def _chunk(data: bytes, *, last: bool) -> bytes:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 from services.proxy.client import Client
+from shared.alarms import Alarms
 
 MAX_HEAD = 128 * 1024
 """Bytes of a request line and headers; they are counted with every read, so that a little more may pass at once."""
@@ -46,13 +47,16 @@ class Door(asyncio.Protocol):
         limits: of waiting.
         doors: the open connections, this one among them.
         tasks: the requests that are being served.
+        idle: closes those that wait for too long for their next request.
 
     Attributes:
         closed: done when the connection is.
     """
 
-    def __init__(self, serve: Serve, limits: Limits, doors: set[Door], tasks: set[asyncio.Task[None]]) -> None:
-        self._serve, self._limits, self._doors, self._tasks = serve, limits, doors, tasks
+    def __init__(
+        self, serve: Serve, limits: Limits, doors: set[Door], tasks: set[asyncio.Task[None]], idle: Alarms[Door]
+    ) -> None:  # fmt: skip
+        self._serve, self._limits, self._doors, self._tasks, self._idle = serve, limits, doors, tasks, idle
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._parser = HttpRequestParser(self)
@@ -64,7 +68,8 @@ class Door(asyncio.Protocol):
         self._last = False  # no request is served after the present one
         self._in_head, self._head = True, 0
         self._url, self._headers = b"", dict[str, str]()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # of a head
+        self._alarm = 0
         self._full: asyncio.Future[None] | None = None
 
     def close(self) -> None:
@@ -163,14 +168,16 @@ class Door(asyncio.Protocol):
         return Client(self, parser.get_method().decode(), unquote(path), query, self._headers, stays=stays)
 
     def _begin(self) -> None:
-        task = self._loop.create_task(self._answer(self._requests[0]))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        client = self._requests[0]
+        client.task = self._loop.create_task(self._answer(client))
+        self._tasks.add(client.task)
 
     async def _answer(self, client: Client) -> None:
         try:
             await self._serve(client)
         finally:
+            if client.task is not None:
+                self._tasks.discard(client.task)
             if not client.done:
                 self._transport.close()
 
@@ -200,9 +207,10 @@ class Door(asyncio.Protocol):
 
     def _await_next(self) -> None:
         if not self._requests and not self._in_head:
-            self._timer = self._loop.call_later(self._limits.idle_s, self._transport.close)
+            self._alarm = self._idle.set(self)
 
     def _came(self) -> None:
+        self._idle.unset(self._alarm)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -32,7 +32,7 @@ ENGINE_FIELDS = (
 )
 """Request fields of the engine's own internals, or that the proxy sets itself."""
 _KEPT = ("stop", "stop_token_ids")
-_REMOVED = (*(f for f in SAMPLING_FIELDS if f not in _KEPT), *ENGINE_FIELDS)
+_REMOVED = frozenset((*SAMPLING_FIELDS, *ENGINE_FIELDS)).difference(_KEPT)
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

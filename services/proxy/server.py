@@ -7,6 +7,7 @@ import socket
 from collections.abc import Collection
 
 from services.proxy.door import Door, Limits, Serve
+from shared.alarms import Alarms
 
 _BACKLOG = 2048
 
@@ -24,6 +25,7 @@ class Server:
         self._limits = limits
         self._doors: set[Door] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = Alarms[Door](limits.idle_s, Door.close)
         self._listening: list[asyncio.Server] = []
 
     @property
@@ -53,7 +55,7 @@ class Server:
         await _late([door.closed for door in self._doors], within_s)
 
     def _door(self) -> Door:
-        return Door(self._serve, self._limits, self._doors, self._tasks)
+        return Door(self._serve, self._limits, self._doors, self._tasks, self._idle)
 
 
 async def _late(awaited: Collection[asyncio.Future[None]], within_s: float) -> set[asyncio.Future[None]]:

@@ -26,7 +26,8 @@ class SseSplitter:
         if not self._buffer and data.endswith(_BLANKS[0]):  # as most engines send them
             return data
         self._buffer += data
-        ends = [at + len(blank) for blank in _BLANKS if (at := self._buffer.rfind(blank, self._searched)) >= 0]
+        blanks = _BLANKS if _CR in self._buffer else _BLANKS[:1]  # a search for what is not there is the longest
+        ends = [at + len(blank) for blank in blanks if (at := self._buffer.rfind(blank, self._searched)) >= 0]
         events = bytes(self._buffer[: max(ends, default=0)])
         del self._buffer[: len(events)]
         # The end of an event may lie across two pieces: two bytes of it may be here already.

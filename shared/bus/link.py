@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -120,8 +121,7 @@ class Link:
             BusUnavailable: it was not answered, or the connection is closed.
             BadRequestError, NotFoundError: the server's last word.
         """
-        clock, pause_s = asyncio.get_running_loop().time, _PAUSE_S
-        until = clock() + self._config.timeout_s
+        until, pause_s = time.monotonic() + self._config.timeout_s, _PAUSE_S
         while True:
             try:
                 return await attempt()
@@ -133,7 +133,7 @@ class Link:
                 if isinstance(e, _FINAL):
                     raise
                 await self._on_error(e)
-            if (left_s := until - clock()) <= 0:
+            if (left_s := until - time.monotonic()) <= 0:
                 raise self._unavailable(what)
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

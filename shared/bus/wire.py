@@ -87,7 +87,7 @@ class Wire(asyncio.Protocol):
             raise nats.errors.StaleConnectionError
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
-        lines = "".join([f"{name}: {value.translate(_NO_LINES)}\r\n" for name, value in headers.items()])
+        lines = "".join([f"{name}: {_on_one_line(value)}\r\n" for name, value in headers.items()])
         head = f"NATS/1.0\r\n{lines}\r\n".encode()
         command = f"HPUB {subject} {inbox} {len(head)} {len(head) + len(data)}\r\n".encode()
         answer: asyncio.Future[Answer] = self._loop.create_future()
@@ -176,6 +176,10 @@ class Wire(asyncio.Protocol):
 
     def _fail(self, error: Exception) -> None:
         _fail((self.greeted, self.ready, *(waiting.answer for waiting in self._waiting.values())), error)
+
+
+def _on_one_line(value: str) -> str:
+    return value if value.isprintable() else value.translate(_NO_LINES)
 
 
 class _Waiting(NamedTuple):

@@ -63,7 +63,8 @@ class _Head(msgspec.Struct):
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _messages = msgspec.json.Decoder(Annotated[list[msgspec.Raw], Meta(min_length=1)])
 _request = msgspec.json.Decoder(_Request)
-_heads = msgspec.json.Decoder(_Head)
+_heads = msgspec.json.Decoder(list[_Head])
+_ASKED = frozenset(SAMPLING_FIELDS)
 
 
 class OpenAIChat:
@@ -79,9 +80,10 @@ class OpenAIChat:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
             fields = _fields.decode(body)
-            messages = _messages_of(fields)
+            said = fields.pop("messages", NULL)  # nearly all of a request: it need not be read over again with the rest
+            messages = _list_of(said)
             request = _request.decode(msgspec.json.encode(fields))
-            heads = [_heads.decode(raw) for raw in messages]
+            heads = _heads.decode(said)
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
@@ -93,13 +95,13 @@ class OpenAIChat:
             fields.pop(name, None)
         return Turn(
             model=request.model or "",
-            messages=list(map(_message, messages, heads)),
+            messages=_as_the_engine_takes_them(messages, heads),
             fields=fields,
             stream=bool(request.stream),
             constrained=_constrained(request, fields),
             max_tokens=min(limits, default=None),
-            requested={name: msgspec.json.decode(fields[name]) for name in SAMPLING_FIELDS if name in fields},
-            media=any(map(_has_media, heads)),
+            requested={name: msgspec.json.decode(raw) for name, raw in fields.items() if name in _ASKED},
+            media=any([_has_media(head) for head in heads if isinstance(head.content, list)]),
             private=bool((request.stream_options or {}).get("include_usage")),
         )
 
@@ -185,25 +187,28 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _messages_of(fields: dict[str, msgspec.Raw]) -> list[msgspec.Raw]:
-    """Takes the messages out of a request: they are nearly all of it, and need not be read over again with the rest."""
+def _list_of(messages: msgspec.Raw) -> list[msgspec.Raw]:
     try:
-        return _messages.decode(fields.pop("messages", NULL))
+        return _messages.decode(messages)
     except msgspec.ValidationError as e:
         raise bad_request(f"messages: {e}") from None
 
 
-def _message(raw: msgspec.Raw, head: _Head) -> msgspec.Raw:
-    """A message as the engine takes it; a developer's is a system message to it."""
-    if head.role != "developer":
-        return raw
+def _as_the_engine_takes_them(messages: list[msgspec.Raw], heads: list[_Head]) -> list[msgspec.Raw]:
+    """A developer's message is a system message to the engine."""
+    if not any([head.role == "developer" for head in heads]):
+        return messages
+    return [_system(raw) if head.role == "developer" else raw for raw, head in zip(messages, heads, strict=True)]
+
+
+def _system(raw: msgspec.Raw) -> msgspec.Raw:
     fields = _fields.decode(raw)
     fields["role"] = msgspec.Raw(b'"system"')
     return msgspec.Raw(msgspec.json.encode(fields))
 
 
 def _has_media(head: _Head) -> bool:
-    return isinstance(head.content, list) and not all(map(_MEDIA.isdisjoint, head.content))
+    return not all(map(_MEDIA.isdisjoint, head.content or ()))
 
 
 def _constrained(request: _Request, fields: dict[str, msgspec.Raw]) -> bool:
@@ -211,4 +216,4 @@ def _constrained(request: _Request, fields: dict[str, msgspec.Raw]) -> bool:
     # vLLM samples the arguments of strict tools under a grammar, even when the choice of the tool is free
     strict = request.tool_choice != "none" and any(t.function and t.function.strict for t in request.tools or ())
     formatted = request.response_format is not None and request.response_format.type != "text"
-    return forced or strict or formatted or any(fields[g] != NULL for g in _GRAMMARS if g in fields)
+    return forced or strict or formatted or any([fields[g] != NULL for g in _GRAMMARS if g in fields])
