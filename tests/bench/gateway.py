@@ -1,5 +1,7 @@
 """`make bench-gateway`: what recording costs. Progress on stderr, one JSON object as the last line on stdout.
 
+`floor` is what passing a call on costs with one round trip to the store and one to the bus, and nothing else.
+
 Every gateway stands between the same load (conversations over 16 connections) and the same fake engine (21 kB whole, or 200
 chunks of 323 bytes) in one run. They are measured in turn, round by round, so that a noisy machine is noisy for all, and the
 best round of each counts. The exit status is 0 if all bounds hold, 1 if not.
@@ -19,7 +21,7 @@ from tests.bench.measure import Plan, Sample, conversation, cost_after, drive, m
 from tests.bench.processes import Failed
 from tests.bench.report import Growth, Memory, Missing, Report
 
-_NAMES = ("record", "splice", "anthropic", "rllm")
+_NAMES = ("floor", "record", "splice", "anthropic", "rllm")
 _MODES = ("record", "splice")
 _BASE = 2000
 _PLANS = {"": Plan(_BASE, 80, 32, 32), "_20k": Plan(20_000, 32, 16, 16), "_60k": Plan(60_000, 16, 16, 8)}
@@ -66,7 +68,7 @@ class Bench:
             self._gateways[name] = gateway
 
     async def _figures(self, suffix: str, plan: Plan) -> None:
-        plans = {name: plan for name in self._gateways if not suffix or name != "rllm"}
+        plans = {name: plan for name in self._gateways if not suffix or name not in ("floor", "rllm")}
         if "rllm" in plans:
             plans["rllm"] = plan.scaled(_RLLM_SHARE)
         samples: dict[str, list[Sample]] = {name: [] for name in plans}

@@ -40,7 +40,7 @@ class Gateway:
         api: what its harnesses speak.
     """
 
-    kind: Literal["direct", "openforge", "rllm"]
+    kind: Literal["direct", "floor", "openforge", "rllm"]
     port: int
     pid: int | None = None
     servers: tuple[int, ...] = ()
@@ -53,7 +53,7 @@ class Gateway:
         """Request paths of new sessions."""
         path, names = PATHS[self.api], [f"bench-{secrets.token_hex(6)}-a1" for _ in range(count)]
         match self.kind:
-            case "direct":
+            case "direct" | "floor":
                 return [path] * count
             case "rllm":
                 return [f"/sessions/{name}{path}" for name in names]
@@ -103,7 +103,7 @@ class World:
             return int(await response.text())
 
     async def gateway(self, name: str) -> Gateway:
-        """`direct`, `record`, `splice`, `anthropic` (through the proxy of `splice`) or `rllm`.
+        """`direct`, `floor`, `record`, `splice`, `anthropic` (through the proxy of `splice`) or `rllm`.
 
         Raises:
             Failed: it does not come up.
@@ -111,6 +111,8 @@ class World:
         match name:
             case "direct":
                 return Gateway("direct", self._engine_port)
+            case "floor":
+                return await self._floor()
             case "rllm":
                 return await self._rllm()
             case "anthropic":
@@ -137,6 +139,13 @@ class World:
         child = self._child(run, [sys.executable, "-m", "services.cli", "serve", "proxy", "--config", str(file)], env)
         await child.answering(f"{_HOST}:{control}/readyz")
         return Gateway("openforge", port, child.pid, (self._nats.pid, self._valkey.pid), control, key)
+
+    async def _floor(self) -> Gateway:
+        port, bus, store = free_port(), self._nats.address, self._valkey.address
+        servers = [bus.url, bus.keys, store.url, store.keys]
+        child = self._child("floor", [sys.executable, "-m", "tests.bench.floor", str(port), str(self._engine_port), *servers])
+        await child.answering(f"{_HOST}:{port}/health")
+        return Gateway("floor", port, child.pid, (self._nats.pid, self._valkey.pid))
 
     async def _rllm(self) -> Gateway:
         program, port = install(), free_port()
