@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import nats
 import openai
@@ -26,15 +25,10 @@ from shared.events import (
 )
 from shared.subjects import tap_pattern
 from tests.e2e.stacks import LiveStack, check_secret, live_stack, openforge, write_config
+from tests.e2e.traced import by_trace, check_whole, linked, spans_in
 from tests.waiting import until
 
 GROUPS, SIZE = 6, 4
-
-
-def spans_in(folder: Path) -> list[dict[str, Any]]:
-    """All spans that the services of a run exported to its files."""
-    batches = [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
-    return [s for batch in batches for r in batch["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
 
 
 def write_task(folder: Path, name: str, command: str, wanted: str) -> Path:
@@ -94,22 +88,15 @@ async def test_two_rollouts_from_the_command_line_and_their_traces(tmp_path: Pat
 
 
 def check_traces(folder: Path, rollouts: int, calls: int) -> None:
-    """The traces of one group: that of each rollout is whole and hangs together, though its spans come from three services."""
+    """The traces of one group: each rollout's leads to it, and it to each rollout's."""
     spans = spans_in(folder)
-    by_trace = {trace: [s for s in spans if s["traceId"] == trace] for trace in {s["traceId"] for s in spans}}
-    own = [trace for trace in by_trace.values() if any(s["name"] == "rollout test/write" for s in trace)]
-    [[group]] = [trace for trace in by_trace.values() if trace not in own]
-    assert (group["name"], len(own)) == ("group test/write", rollouts)
-    for trace in own:
-        names = [s["name"] for s in trace]
-        assert names.count("chat policy") >= calls
-        assert {"rollout test/write", "attempt 1", "agent", "verify", "session sealed", "trajectory assembled"} <= set(names)
-        [root] = [s for s in trace if not s.get("parentSpanId")]
-        ids = {s["spanId"] for s in trace}
-        assert len(ids) == len(trace)
-        assert all(s is root or s["parentSpanId"] in ids for s in trace)
-        assert root["links"][0]["spanId"] == group["spanId"]
-    assert {link["traceId"] for link in group["links"]} == {trace[0]["traceId"] for trace in own}
+    [group] = [s for s in spans if s["name"] == "group test/write"]
+    roots = [s for s in spans if s["name"] == "rollout test/write"]
+    assert len(roots) == rollouts
+    for root in roots:
+        check_whole(by_trace(spans)[root["traceId"]], calls)
+        assert linked(root, spans) == [group]
+    assert {attempt["traceId"] for attempt in linked(group, spans)} == {root["traceId"] for root in roots}
 
 
 async def test_the_unmodified_mini_swe_agent_completes_a_rollout(tmp_path: Path) -> None:
