@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import re
 import shlex
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
 MARK = "tests/e2e/test_docs.py"
 ON_A_STACK = ("quickstart.md", "troubleshooting.md", "archive.md", "exports.md")
-UNTIL_CTRL_C = "observability.md"
+WATCHING = "observability.md"
 
 SUM = "awk '{ sum += $1 } END { print sum }' numbers.txt > sum.txt"
 SCRIPT = Script(rules=[Rule(contains="(no output)", text="done"), Rule(contains="Answer with one shell command", text=SUM)])
@@ -98,26 +99,29 @@ async def test_a_run_is_looked_at_as_the_pages_say(tmp_path: Path) -> None:
             said = await typed(page, tmp_path, run)
             assert said, page
             assert any(run in out or "s1-g00" in out for out in said), said
-        followed, *until_ctrl_c = [b.text for b in blocks() if b.page == UNTIL_CTRL_C and MARK in b.files]
+        followed, taps, played = [b.text for b in blocks() if b.page == WATCHING and MARK in b.files]
         code, out = await bash(followed, tmp_path)
         assert (code, "rollout.finished" in out) == (0, True), out
-        await check_taps(
-            stack, [shlex.split(line, comments=True) for text in until_ctrl_c for line in text.splitlines()], tmp_path
-        )
+        async with until_ctrl_c(taps, tmp_path) as said:
+            await until_heard(stack, [*said, tmp_path / "tap.jsonl"], tmp_path / "a" / "task")
+    async with until_ctrl_c(played, tmp_path) as said:
+        await until(lambda: "messages are on the bus" in said[0].read_text(), 60)
 
 
-async def check_taps(stack: LiveStack, commands: list[list[str]], folder: Path) -> None:
-    """All at once; each says something of what happens, and ends at Ctrl-C without complaint."""
-    taps = [await begin(command, folder, folder / f"{n}.txt") for n, command in enumerate(commands)]
-    heard = [folder / ("tap.jsonl" if "--record" in command else f"{n}.txt") for n, command in enumerate(commands)]
+@asynccontextmanager
+async def until_ctrl_c(lines: str, folder: Path) -> AsyncIterator[list[Path]]:
+    """Runs the commands of some lines all at once, in the end with Ctrl-C. Yields the files with what they say, but of those that
+    record it."""
+    commands = [shlex.split(line, comments=True) for line in lines.splitlines()]
+    files = [folder / f"{command[1]}-{n}.txt" for n, command in enumerate(commands)]
+    processes = [await begin(command, folder, file) for command, file in zip(commands, files, strict=True)]
     try:
-        async with asyncio.timeout(90):
-            await until_heard(stack, heard, folder / "a" / "task")
-        for process in taps:
+        yield [file for command, file in zip(commands, files, strict=True) if "--record" not in command]
+        for process in processes:
             process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(asyncio.gather(*(process.wait() for process in taps)), 30) == [130] * len(taps)
+        assert await asyncio.wait_for(asyncio.gather(*(p.wait() for p in processes)), 30) == [130] * len(processes)
     finally:
-        for process in taps:
+        for process in processes:
             if process.returncode is None:
                 process.kill()
 
@@ -125,19 +129,20 @@ async def check_taps(stack: LiveStack, commands: list[list[str]], folder: Path) 
 async def until_heard(stack: LiveStack, files: list[Path], task: Path) -> None:
     """Has things happen until all files say something: nobody says when a tap listens."""
     group = f"{stack.config.run.id}-s1-g00"
-    for n in itertools.count():
+    for n in range(30):
         await stack.bus.publish(RolloutCancel(run_id=stack.config.run.id, rollout_id=f"{group}-r0", group_id=group))
         await start_rollout(stack, f"{group}-more{n}", 0, 1, task)
         await asyncio.sleep(3)
         if all(file.exists() and file.stat().st_size for file in files):
             return
+    raise AssertionError(f"not all of {files} say something")
 
 
 async def begin(command: list[str], folder: Path, said: Path) -> asyncio.subprocess.Process:
     with said.open("wb") as file:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "services.cli", *command[1:], cwd=folder, env={**os.environ, "PYTHONPATH": str(REPO)},
-            stdout=file, preexec_fn=hear_interrupts,
+            stdout=file, stderr=asyncio.subprocess.STDOUT, preexec_fn=hear_interrupts,
         )  # fmt: skip
 
 
