@@ -102,15 +102,15 @@ async def test_a_run_is_looked_at_as_the_pages_say(tmp_path: Path) -> None:
         followed, taps, played = [b.text for b in blocks() if b.page == WATCHING and MARK in b.files]
         code, out = await bash(followed, tmp_path)
         assert (code, "rollout.finished" in out) == (0, True), out
-        async with until_ctrl_c(taps, tmp_path) as said:
-            await until_heard(stack, [*said, tmp_path / "tap.jsonl"], tmp_path / "a" / "task")
-    async with until_ctrl_c(played, tmp_path) as said:
-        await until(lambda: "messages are on the bus" in said[0].read_text(), 60)
+        async with until_ctrl_c(taps, tmp_path) as files:
+            await until_heard(stack, [*files, tmp_path / "tap.jsonl"], tmp_path / "a" / "task")
+    async with until_ctrl_c(played, tmp_path) as files:
+        await until(lambda: "messages are on the bus" in files[0].read_text(), 60)
 
 
 @asynccontextmanager
 async def until_ctrl_c(lines: str, folder: Path) -> AsyncIterator[list[Path]]:
-    """Runs the commands of some lines all at once, in the end with Ctrl-C. Yields the files with what they say, but of those that
+    """Runs the commands of some lines all at once, and ends them with Ctrl-C. Yields the files with what those say that do not
     record it."""
     commands = [shlex.split(line, comments=True) for line in lines.splitlines()]
     files = [folder / f"{command[1]}-{n}.txt" for n, command in enumerate(commands)]
