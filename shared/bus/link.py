@@ -171,8 +171,11 @@ class Link:
         )
         try:
             await self.js.add_stream(config)
-        except BadRequestError:  # it stands with other settings
-            there = (await self.js.stream_info(stream.name)).config.subjects or []
+        except BadRequestError as e:  # it stands with other settings, or too few servers of a cluster have come up
+            try:
+                there = (await self.js.stream_info(stream.name)).config.subjects or []
+            except NotFoundError:
+                raise nats.errors.Error(str(e)) from None
             config.subjects = merged(stream.subjects, there)
             await self.js.update_stream(config)
 

@@ -30,6 +30,7 @@ _PAUSE_S = 0.05
 _KINDS = {
     "NOSCRIPT": NoScriptError,
     "LOADING": BusyLoadingError,
+    "NOREPLICAS": ConnectionError,  # it takes no writes until a copy is back
     "WRONGPASS": AuthenticationError,
     "NOAUTH": AuthenticationError,
     "NOPERM": NoPermissionError,
@@ -63,7 +64,8 @@ class Line:
         self._alarms = Alarms[asyncio.Future[Any]](timeout_s, _give_up)
 
     async def run(self, *command: Any) -> Any:
-        """The reply to a command. It is repeated when the connection breaks or the server is still loading its data.
+        """The reply to a command. It is repeated when the connection breaks, the server is still loading its data, or takes
+        no writes since its copies are away.
 
         Raises:
             TimeoutError: there was none in time.
