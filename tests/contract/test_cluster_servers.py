@@ -197,7 +197,7 @@ async def test_two_servers_of_the_store_copy_the_first_and_one_of_them_can_take_
             return await copies(clients[1]) == 0
 
         await eventually(alone, PATIENCE_S)
-        waits = asyncio.create_task(clients[1].set("of:{r}:sess", "more"))
+        waits = asyncio.ensure_future(clients[1].set("of:{r}:sess", "more"))
         assert not (await asyncio.wait({waits}, timeout=0.5))[0]  # until there is a copy again
         start_redis(servers, 2, primary=1)
         assert await waits

@@ -4,7 +4,10 @@ account of the manifests, with their rights and no other, under their quota."""
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import ssl
+import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -16,13 +19,14 @@ import pytest
 import yaml
 from kubernetes_asyncio import client
 
+from services.dev.keys import make_keys
 from shared.events import RolloutCancel
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.pods import Orchestrator, Pods, api_of, ask, expected, said, told
 from tests.e2e.test_stack_rollouts import write_task
-from tests.kube.cluster import Cluster
+from tests.kube.cluster import REPO, Cluster
 from tests.kube.fixtures import cluster, fake_nodes
-from tests.kube.manifests import K8S, kubectl, need_kubectl, of_kind, rendered, workloads
+from tests.kube.manifests import K8S, KUBECTL, OVERLAYS, kubectl, need_kubectl, of_kind, pod_specs, rendered, workloads
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.fleet, pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -108,6 +112,34 @@ async def answers(kubeconfig: Path, asked: list[tuple[str, str]]) -> list[int]:
             async with session.request(method, path, json=None if method == "GET" else {}) as response:
                 codes.append(response.status)
     return codes
+
+
+async def test_every_secret_that_the_manifests_name_is_made_and_a_second_time_changes_none(
+    applied: Cluster, tmp_path: Path
+) -> None:
+    make_keys(tmp_path / "keys")
+    named = {
+        volume["secret"]["secretName"] for folder in OVERLAYS for spec in pod_specs(rendered(folder)).values()
+        for volume in spec["volumes"] if "secret" in volume
+    }  # fmt: skip
+    async with await api_of(applied) as api:
+        core = client.CoreV1Api(api)
+        made = []
+        for _ in range(2):
+            await asyncio.to_thread(give_keys, applied, tmp_path / "keys")
+            secrets = {each.metadata.name: each.data for each in (await core.list_namespaced_secret(SYSTEM)).items}
+            made.append({name: secrets[name] for name in (*named, "control")})
+        users = await core.read_namespaced_config_map("openforge-users", SYSTEM)
+    assert made[0] == made[1]
+    assert set(made[0]["proxy-keys"]) == {"proxy.nk", "proxy.password"}
+    assert len(base64.b64decode(made[0]["control"]["key"])) == 48
+    assert set(users.data) == {"bus.conf", "store.acl"}
+
+
+def give_keys(applied: Cluster, keys: Path) -> None:
+    env = os.environ | {"KUBECONFIG": str(applied.kubeconfig), "PATH": f"{KUBECTL.parent}:{os.environ['PATH']}"}
+    done = subprocess.run([REPO / "scripts/cluster-keys.sh", keys], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @dataclass
