@@ -46,8 +46,9 @@ class Export:
     def __init__(self, config: TracesConfig, folder: Path, service: str, version: str) -> None:
         about = {"service.name": service, "service.namespace": "openforge", "service.version": version}
         self._resource = Resource.create(about | {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"})
-        exporter = FileExporter(folder / "traces", service) if config.to == "file" else OTLPSpanExporter(config.endpoint)
-        self._batches = BatchSpanProcessor(exporter, max_queue_size=_QUEUE, schedule_delay_millis=_EVERY_MS)
+        to_file = config.to == "file"
+        self._exporter = FileExporter(folder / "traces", service) if to_file else OTLPSpanExporter(config.endpoint)
+        self._batches = BatchSpanProcessor(self._exporter, max_queue_size=_QUEUE, schedule_delay_millis=_EVERY_MS)
 
     def take(self, spans: Sequence[Span]) -> None:
         """Has spans exported within a second or so."""
@@ -58,11 +59,10 @@ class Export:
         """Exports what is left, for three seconds at most."""
         end = threading.Thread(target=self._batches.shutdown, name="end of traces", daemon=True)
         end.start()
-        until = monotonic() + _END_S
-        while end.is_alive() and monotonic() < until:  # noqa: ASYNC110 - a thread of the SDK's, which has no event to wait for
-            await asyncio.sleep(_LOOK_S)
-        if end.is_alive():
+        if not await _ended(end, _END_S):
             log.warning("not all spans could be exported within %g s", _END_S)
+            self._exporter.shutdown()  # which has it try no more
+            await _ended(end, _END_S)
 
     def _readable(self, span: Span) -> ReadableSpan:
         return ReadableSpan(
@@ -101,6 +101,13 @@ class FileExporter(SpanExporter):
             log.warning("spans could not be written: %s", e)
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
+
+
+async def _ended(thread: threading.Thread, within_s: float) -> bool:
+    until = monotonic() + within_s
+    while thread.is_alive() and monotonic() < until:  # noqa: ASYNC110 - a thread of the SDK's, which has no event to wait for
+        await asyncio.sleep(_LOOK_S)
+    return not thread.is_alive()
 
 
 def _context(place: Place) -> SpanContext:

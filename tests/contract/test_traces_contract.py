@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -119,10 +120,14 @@ async def test_spans_are_exported_over_http_and_the_end_waits_for_them(tmp_path:
 
 
 async def test_a_collector_that_is_away_delays_the_end_by_seconds_at_most(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     export = Export(TracesConfig(to="otlp", endpoint="http://127.0.0.1:9/v1/traces"), tmp_path, "proxy", "1")
+    own = [thread for thread in threading.enumerate() if thread not in before and thread.name.startswith("Otel")]
     export.take(spans_of(failed("run")))
     async with asyncio.timeout(20):  # it is three; the machine may be busy
         await export.close()
+    assert own
+    assert not any(thread.is_alive() for thread in own), "nothing goes on trying"
 
 
 def test_without_traces_no_exporter_is_imported() -> None:
