@@ -110,6 +110,16 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     assert [link for link in links if not link.startswith("http") and not (REPO / link).exists()] == []
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    places = ("services", "shared", "scripts", "k8s", "docker", "examples")
+    files = [
+        file for place in places for file in (REPO / place).rglob("*") if file.suffix in (".py", ".sh", ".yaml", ".md", ".toml")
+    ]
+    found = {page for file in files for page in re.findall(r"docs/[a-z-]+\.md", file.read_text(encoding="utf-8"))}
+    assert found
+    assert [page for page in sorted(found) if not (REPO / page).is_file()] == []
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     text = (REPO / "mkdocs.yml").read_text(encoding="utf-8")
     named = re.findall(r"[\w-]+\.md$", text, re.M)
