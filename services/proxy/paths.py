@@ -17,7 +17,10 @@ import msgspec
 
 from services.proxy.dialects.base import Reply
 from services.proxy.errors import bad_request
+from services.proxy.seen import Seen
 
+_SIZE = 16  # bytes of a path
+_MB = 1024**2
 _DEFINING = ("tools", "chat_template_kwargs", "chat_template", "documents")
 """Request fields that the template may put before the messages."""
 
@@ -51,11 +54,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode  # takes integers of any s
 
 def start(fields: dict[str, msgspec.Raw]) -> bytes:
     """The path before the first message: 16 bytes over the fields that the template may put there."""
-    state = _hash()
-    for name in _DEFINING:
-        if raw := fields.get(name):
-            state.update(name.encode() + b"\0" + bytes(raw) + b"\0")
-    return state.digest()
+    return _start(b"".join([name.encode() + b"\0" + raw + b"\0" for name in _DEFINING if (raw := fields.get(name))]))
 
 
 def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
@@ -66,7 +65,7 @@ def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
     """
     found = []
     for raw in messages:
-        at = _hash(at + counted(raw)).digest()
+        at = _after(at + raw)
         found.append(at)
     return found
 
@@ -118,5 +117,14 @@ def _canonical(arguments: str) -> str:
         return text
 
 
-def _hash(data: bytes = b"") -> blake2b:
-    return blake2b(data, digest_size=16)
+def _hash(data: bytes) -> blake2b:
+    return blake2b(data, digest_size=_SIZE)
+
+
+def _node(text: bytes) -> bytes:
+    """The path behind a message; `text` is the path before it, and the message."""
+    return _hash(text[:_SIZE] + counted(msgspec.Raw(text[_SIZE:]))).digest()
+
+
+_start = Seen(lambda text: _hash(text).digest(), most=4 * _MB)
+_after = Seen(_node, most=16 * _MB)

@@ -18,6 +18,7 @@ from services.proxy.model import placeholder_tokens
 from services.proxy.prompts import Prompt
 from services.proxy.roles import Part
 from services.proxy.sampling import EngineRequest
+from services.proxy.seen import Seen
 from services.proxy.sessions import SessionMeta
 from services.proxy.stops import Stops
 from services.proxy.upstream import Engine
@@ -31,6 +32,7 @@ from shared.store.replicas import Replicas
 from shared.store.sessions import Begun
 
 Delivery = Literal["sent", "cut"]
+_MB = 1024**2
 _NO_TOOLS = msgspec.Raw(b"null")
 
 
@@ -166,7 +168,7 @@ class Recorder:
         version_end: int,
     ) -> CallRecorded:
         tools = call.turn.fields.get("tools", _NO_TOOLS)
-        tools_digest = "" if tools == _NO_TOOLS else digest_packed(bytes(tools))
+        tools_digest = "" if tools == _NO_TOOLS else _digest_of(bytes(tools))
         prompt, begun, meta = call.prompt, call.begun, call.meta
         extends = ids.parent is not None
         return CallRecorded(
@@ -227,12 +229,12 @@ def _resolve(call: Call) -> _Ids:
         )
     if wanted is not None and (end := session.end(wanted.seq, answer.prompt)):
         return _delta(call, wanted, answer.prompt[end:-1])
-    prompt = _read_ids(answer.prompt)
-    found = session.parent(prompt) if session.calls else None
+    root = _root_of(answer.prompt)
+    found = session.parent(root.delta) if session.calls else None
     if found is None:
-        return _Ids(None, prompt, answer.prompt[1:-1], len(prompt) // 4, digester(prompt))
+        return root
     parent = session.calls[found.seq]
-    return _delta(call, parent, ids_json(prompt[4 * parent.length :]))
+    return _delta(call, parent, ids_json(root.delta[4 * parent.length :]))
 
 
 def _fork(prompt: Prompt, parent: Known | None) -> str:
@@ -255,6 +257,15 @@ def _read_ids(json: bytes) -> bytes:
         return pack_ids(orjson.loads(json))
     except (ValueError, TypeError, OverflowError) as e:
         raise FidelityError(f"the engine's prompt_token_ids cannot be read: {e}") from None
+
+
+def _root(json: bytes) -> _Ids:
+    prompt = _read_ids(json)
+    return _Ids(None, prompt, json[1:-1], len(prompt) // 4, digester(prompt))
+
+
+_root_of = Seen(_root, most=16 * _MB)  # the rollouts of a group begin alike
+_digest_of = Seen(digest_packed, most=4 * _MB)
 
 
 def _pack(ids: list[int]) -> bytes:

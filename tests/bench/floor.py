@@ -47,7 +47,7 @@ class _Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._left:
-            self._left = _size(data)
+            self._left = message_size(data)
         self._left -= len(data) if self._left > 0 else 0
         self.pieces.put_nowait(data)
         if not self._left or (self._left < 0 and data.endswith(_STREAM_END)):
@@ -62,7 +62,7 @@ class _Wire(asyncio.Protocol):
         return b"".join(pieces) if piece is None else b""
 
 
-def _size(data: bytes) -> int:
+def message_size(data: bytes) -> int:
     """Bytes of a message whose head is whole, head and body; -1 for a stream."""
     head, end = data.partition(_HEAD_END)[0].lower(), data.index(_HEAD_END) + len(_HEAD_END)
     _, found, length = head.partition(_LENGTH)
