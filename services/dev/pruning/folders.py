@@ -22,9 +22,13 @@ def find(root: Path, looked: Callable[[str], None] = lambda _: None) -> list[Fou
     for folder in run_folders(root):
         if not folder.is_symlink():
             looked(folder.name)
-            size, written = measure(folder)
-            found.append(Found(folder.name, size, written, is_running(folder)))
+            found.append(look(folder))
     return found
+
+
+def look(folder: Path) -> Found:
+    """How a run stands now."""
+    return Found(folder.name, *measure(folder), is_running(folder))
 
 
 def measure(folder: Path) -> tuple[int, float]:

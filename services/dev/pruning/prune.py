@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from services.dev.pruning.choose import Found, Rule, chosen, is_alive
-from services.dev.pruning.folders import find, remove, remove_rest
+from services.dev.pruning.folders import find, look, remove, remove_rest
 from shared.errors import ConfigError
 
 _GB, _MB = 1e9, 1e6
@@ -67,8 +67,9 @@ def _remove(root: Path, lines: list[Line], say: Callable[[str], None]) -> str:
         remove_rest(root)
         for line in sorted((line for line in lines if line.reason), key=lambda line: line.written):
             say(f"removing the run {line.run_id}")
-            remove(root, line.run_id)
-            line.removed = True
+            if not is_alive(look(root / line.run_id), time.time()):  # it may have been resumed meanwhile
+                remove(root, line.run_id)
+                line.removed = True
     except OSError as e:
         return f"{e.filename or root}: it cannot be removed: {e.strerror}; the rest stays"
     return ""

@@ -122,6 +122,16 @@ def test_a_run_whose_stack_lives_stays_however_old_its_files_are(tmp_path: Path)
     assert folder.exists()
 
 
+def test_a_run_that_is_resumed_while_others_are_looked_at_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_run(tmp_path, "r", 40 * DAY)
+    found = find(tmp_path)
+    monkeypatch.setattr("services.dev.pruning.prune.find", lambda root, looked: found)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "trainer.jsonl").write_text("resumed")
+    code, [line], _ = prune(tmp_path, "--keep", "0", "--yes")
+    assert (code, line["removed"], folder.exists()) == (0, False, True)
+
+
 def test_bytes_are_counted_once_and_links_are_not_followed(tmp_path: Path) -> None:
     folder = make_run(tmp_path, "r", 0, 1_000_000)
     other = tmp_path / "other"

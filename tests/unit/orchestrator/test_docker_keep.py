@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from aiodocker import Docker
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.orchestrator.backends.docker.backend import DockerBackend
+from services.orchestrator.backends.docker.container import Place
 from services.orchestrator.backends.docker.keep import Image, superfluous
-from shared.config import DockerConfig
+from shared.config import DockerConfig, ResourcesConfig
 
 NOW, DAY, GB = 100 * 86400.0, 86400.0, 10**9
 
@@ -45,3 +55,36 @@ def test_what_is_too_much_goes_and_no_more(ages: list[float], days: int, gb: int
     assert not gb or not left or (len(ages) - len(going)) * 10 <= gb
     young = [image for image in going if days and image.used >= NOW - days * DAY]
     assert not young or (len(ages) - len(going) + 1) * 10 > gb
+
+
+async def test_an_orchestrator_that_starts_removes_what_its_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, old, gone = "services.orchestrator.backends.docker.backend", images(40), list[Image]()
+
+    async def look(docker: Docker) -> list[Image]:
+        return [replace(old[0], used=time.time() - 40 * DAY), replace(old[0], used=time.time() - 2 * DAY)]
+
+    async def remove(docker: Docker, unused: Sequence[Image]) -> int:
+        gone.extend(unused)
+        return len(unused)
+
+    monkeypatch.setattr(f"{module}.look", look)
+    monkeypatch.setattr(f"{module}.remove", remove)
+    engine = cast(Any, Engine())
+    place = Place("run", "/sockets", "public", ResourcesConfig())
+    backend = DockerBackend(engine, place, engine, engine, engine, DockerConfig(images_days=30))
+    await backend.open()
+    await asyncio.gather(*backend._errands)
+    assert [round((time.time() - image.used) / DAY) for image in gone] == [40]
+
+
+class Engine:
+    """An engine without any container."""
+
+    def __init__(self) -> None:
+        self.system = self.containers = self
+
+    async def info(self) -> dict[str, object]:
+        return {"OSType": "linux", "Name": "here", "MemoryLimit": True, "PidsLimit": True, "CpuCfsQuota": True}
+
+    async def list(self, **_: object) -> Sequence[object]:
+        return []
