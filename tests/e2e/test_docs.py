@@ -24,7 +24,7 @@ from tests.engine.script import Rule, Script
 from tests.unit.docs.pages import REPO, blocks
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 MARK = "tests/e2e/test_docs.py"
 ON_A_STACK = ("quickstart.md", "troubleshooting.md", "archive.md", "exports.md")

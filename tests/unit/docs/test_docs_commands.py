@@ -111,9 +111,10 @@ def test_commands_do_not_hide_in_blocks_without_a_fence() -> None:
     assert hidden == []
 
 
-def test_the_readme_has_only_commands_that_there_are() -> None:
+@pytest.mark.parametrize("readme", ["README.md", "examples/browser/README.md", "examples/computer/README.md"])
+def test_readmes_have_only_commands_that_there_are(readme: str) -> None:
     known = re.compile(r"^(openforge|make|python|eval) ", re.M)
-    found = [b for b in blocks_of("README.md", (REPO / "README.md").read_text(encoding="utf-8")) if known.search(b.text)]
+    found = [b for b in blocks_of(readme, (REPO / readme).read_text(encoding="utf-8")) if known.search(b.text)]
     wrong = [f"{' '.join(w)}: {shell.complaint(w)}" for block in found for w in commands_of(block) if shell.complaint(w)]
     assert found
     assert wrong == []
