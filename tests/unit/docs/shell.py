@@ -68,8 +68,10 @@ def _simple(words: Words) -> Iterator[Words]:
     for word in words:
         for inner in re.findall(r"\$\((.*)\)", word):
             yield from commands(inner)
-    if words and words != ["eval", *words[1:]]:
+    if words and words[0] != "eval":
         yield words
+    if words and words[0] == "kubectl" and "--" in words:
+        yield words[words.index("--") + 1 :]
 
 
 def complaint(words: Words) -> str:

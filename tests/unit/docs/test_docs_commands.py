@@ -144,3 +144,4 @@ def test_commands_are_found_in_pipes_lists_and_substitutions() -> None:
         ["jq", ".reason"],
         ["openforge", "session", "create", "--task", "T", "--harness", "H"],
     ]
+    assert list(shell.commands("kubectl exec openforge-0 -- openforge runs"))[1:] == [["openforge", "runs"]]
