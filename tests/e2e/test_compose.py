@@ -77,6 +77,17 @@ def compose(tmp_path: Path) -> Iterator[Compose]:
     project("--profile", "tools", "down", "--volumes", "--timeout", "5")
 
 
+def test_profiles_add_what_watches_and_put_gpus_in_place_of_the_cpu(compose: Compose) -> None:
+    compose.env |= {"COMPOSE_PROFILES": "gpu,observability", "OPENFORGE_CPU": "0"}
+    services = json.loads(compose("config", "--format", "json"))["services"]
+    assert {"engine-gpu", "trainer-gpu", "prometheus", "grafana"} < set(services)
+    assert [services[name]["scale"] for name in ("engine", "trainer", "engine-gpu", "trainer-gpu")] == [0, 0, 1, 1]
+    for cpu, gpu in (("engine", "engine-gpu"), ("trainer", "trainer-gpu")):
+        assert services[gpu]["command"] == services[cpu]["command"]
+        assert services[gpu]["volumes"] == services[cpu]["volumes"]
+        assert services[gpu]["deploy"]["resources"]["reservations"]["devices"][0]["driver"] == "nvidia"
+
+
 def test_a_run_trains_though_a_proxy_and_a_collector_are_killed(compose: Compose) -> None:
     compose("up", "-d", "--scale", "proxy=2", "--scale", "collector=3", within_s=600)
     demo = compose.begin("run", "--rm", "-T", "openforge", "demo")
