@@ -18,7 +18,7 @@ UV=uv==0.13.9 # Apache-2.0/MIT: unpacks wheels in an image; not part of it
 NEED_GB=9
 
 # Wheels that are built here are the same in every byte each time, so that docker finds its layers again.
-export PIP_CONSTRAINT=$PWD/$LOCK PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore SOURCE_DATE_EPOCH=315532800
+export PIP_CONSTRAINT=$PWD/$LOCK PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_RETRIES=10 SOURCE_DATE_EPOCH=315532800
 
 say() { echo "images: [$SECONDS s] $*" >&2; }
 die() { say "$*"; exit 1; }
