@@ -127,4 +127,4 @@ def _node(text: bytes) -> bytes:
 
 
 _start = Seen(lambda text: _hash(text).digest(), most=4 * _MB)
-_after = Seen(_node, most=16 * _MB)
+_after = Seen(_node, most=8 * _MB)

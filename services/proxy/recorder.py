@@ -264,7 +264,7 @@ def _root(json: bytes) -> _Ids:
     return _Ids(None, prompt, json[1:-1], len(prompt) // 4, digester(prompt))
 
 
-_root_of = Seen(_root, most=16 * _MB)  # the rollouts of a group begin alike
+_root_of = Seen(_root, most=8 * _MB)  # the rollouts of a group begin alike
 _digest_of = Seen(digest_packed, most=4 * _MB)
 
 
