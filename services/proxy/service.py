@@ -17,7 +17,7 @@ from services.proxy.history import History
 from services.proxy.known import Book
 from services.proxy.ledger import Ledger
 from services.proxy.listening import listen, listen_unix, remove_unix, socket_path
-from services.proxy.model import stop_tokens
+from services.proxy.model import stop_tokens, warn_without
 from services.proxy.own_runner import OwnRunner, own_routes
 from services.proxy.prompts import Prompts
 from services.proxy.recorder import Recorder
@@ -71,6 +71,8 @@ class ProxyService:
         book = Book()
         self._gate = Gate(config.run.id, bus, sessions.replicas, self._engines.addresses)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s, self._watch.meters)
+        if config.proxy.mode != "teacher":
+            warn_without(config.engine.model)
         stops = Stops(stop_tokens(config.engine.model))
         prompts = Prompts(config.proxy.mode, config.proxy.thinking, stops)
         recorder = Recorder(bus, blobs, book, stops, config, sessions.replicas)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.proxy.answer import Answer
-from services.proxy.model import placeholder_tokens, stop_tokens
+from services.proxy.model import placeholder_tokens, stop_tokens, warn_without
 from services.proxy.stops import Stops
 
 EOS, OTHER = 2, 7
@@ -43,8 +43,10 @@ def test_stop_tokens_are_learned_from_replies_that_surely_ended_with_one() -> No
     assert stops.known == {EOS}
 
 
-def test_the_models_own_files_tell(tmp_path: Path) -> None:
+def test_the_models_own_files_tell(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert stop_tokens(str(tmp_path)) == placeholder_tokens(str(tmp_path)) == frozenset()
+    warn_without(str(tmp_path))
+    assert f"engine.model {tmp_path} has no config.json here" in caplog.text
     (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 2, "image_token_id": 9}))
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [3, 4]}))
     assert (stop_tokens(str(tmp_path)), placeholder_tokens(str(tmp_path))) == (frozenset({2, 3, 4}), frozenset({9}))
