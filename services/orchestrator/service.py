@@ -25,6 +25,7 @@ from shared.errors import Cancelled, InvalidId, Rejected, TaskError
 from shared.events import Message, RolloutCancel, RolloutStart, TrajectoryDiscarded
 from shared.store.shares import Shares
 from shared.task import load_task
+from shared.tasks import end
 from shared.watch.meters import Meters
 from shared.watch.watch import Watch
 
@@ -97,8 +98,7 @@ class OrchestratorService:
         if self._stopping or self._reconciling is None:
             return
         self._stopping = True
-        self._reconciling.cancel()
-        await asyncio.gather(self._reconciling, return_exceptions=True)
+        await end(self._reconciling)
         await self._dispatcher.stop(STOP_S)
         await self._watcher.stop()
         if self._orphaned():

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from services.orchestrator.backends.port import Backend, Seen
 from shared.errors import SandboxError
+from shared.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,7 @@ class Watcher:
     async def stop(self) -> None:
         """Ends listening. Doing it again changes nothing."""
         if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     @contextmanager
     def follow(self, name: str) -> Iterator[News]:

@@ -17,6 +17,7 @@ from services.trainer.weights.pushing import Pusher, Target
 from services.trainer.weights.transport import transport_of
 from shared.errors import BusUnavailable, ConfigError, EngineError, StoreUnavailable
 from shared.events import WeightsPublished
+from shared.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -111,8 +112,7 @@ class Publisher:
                 raise error from None
             raise
         finally:
-            watch.cancel()
-            await asyncio.wait({watch})
+            await end(watch)
             with suppress(StoreUnavailable):  # it may have been waiting for the calls of an engine that it had closed
                 await self._reopen_untouched()
 
