@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SERVICES = ("proxy", "orchestrator", "collector", "synth", "traces")
 NOT_LEARNER = ("test", "dev")
+NEEDED = ("jsonschema",)  # which tests ask for, and ray
 
 
 def name(requirement: str) -> str:
@@ -29,7 +30,7 @@ def pins(image: str) -> list[str]:
     extras = project["optional-dependencies"]
     if image == "services":
         return [*project["dependencies"], *(one for extra in SERVICES for one in extras[extra])]
-    left_out = {name(one) for extra in NOT_LEARNER for one in extras[extra]}
+    left_out = {name(one) for extra in NOT_LEARNER for one in extras[extra]}.difference(NEEDED)
     lock = (ROOT / "requirements" / "cpu.lock").read_text().splitlines()
     return [line for line in lock if line and not line.startswith("#") and name(line) not in left_out]
 

