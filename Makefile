@@ -12,6 +12,13 @@ CONFORM ?= claude,codex,pi,mini
 ARGS ?=
 BIN := .venv/bin
 
+# Tests, and how they are spread. Those that fail are run once more, by themselves: a few hundred processes are killed in a run, and
+# now and then one is late. What fails twice fails, and the first failure stands in the output.
+define pytest
+$(BIN)/python -m pytest $(1) $(2) || { [ $$? -eq 1 ] && echo "once more, what failed:" && \
+  $(BIN)/python -m pytest $(1) --last-failed --last-failed-no-failures none; }
+endef
+
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -22,8 +29,8 @@ demo: setup ## train the example agent (SEED=0 HARNESS=mini REWARD=coin MODE=spl
 	@exec $(BIN)/python -m examples.lookup.demo --seed $(SEED) --reward $(REWARD) --mode $(MODE) $(if $(HARNESS),--harness $(HARNESS)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 
 test: setup mini check docs ## checks and tests, with real engines and servers
-	@$(BIN)/python -m pytest tests/unit tests/contract -n auto --dist loadfile -m "not harness and not fleet and not long"
-	@$(BIN)/python -m pytest tests/hostile tests/e2e -n 2 --dist loadfile --no-loadscope-reorder -m "not harness and not fleet and not long and not compose"
+	@$(call pytest,tests/unit tests/contract -m "not harness and not fleet and not long",-n auto --dist loadfile)
+	@$(call pytest,tests/hostile tests/e2e -m "not harness and not fleet and not long and not compose",-n 2 --dist loadfile --no-loadscope-reorder)
 
 test-long: setup ## tests that take many minutes each: real engines killed in every phase of a push; learners on Ray
 	@$(BIN)/python -m pytest tests/contract tests/e2e -m long
@@ -32,7 +39,7 @@ kubernetes: ## build a small real Kubernetes from Debian's source, unless it is 
 	@scripts/kubernetes.sh build
 
 test-kubernetes: setup kubernetes ## tests with a real Kubernetes: control plane, node, pods (root; minutes)
-	@$(BIN)/python -m pytest tests/contract tests/hostile tests/e2e -n 2 --dist loadfile -m "fleet and not harness"
+	@$(call pytest,tests/contract tests/hostile tests/e2e -m "fleet and not harness",-n 2 --dist loadfile)
 
 images: ## build the images that docker-compose.yml starts (a docker engine; minutes, 5 GB)
 	@scripts/images.sh
