@@ -30,6 +30,7 @@ from shared.errors import BusUnavailable, ConfigError, StoreUnavailable
 from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
 from shared.store.sessions import Sessions
+from shared.tasks import end
 from shared.watch.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,6 @@ class ProxyService:
         self._server = Server(gateway.serve, Limits(config.proxy.read_timeout_s, KEEPALIVE_S))
         self._control = ControlServer(app, config.proxy.drain_s)
         self._beating: asyncio.Task[None] | None = None
-        self._stopped = False
         self._port, self._control_port = config.proxy.port, config.proxy.control_port
 
     @property
@@ -133,13 +133,11 @@ class ProxyService:
         await self._server.stop(self._config.proxy.drain_s)
         await self._control.stop()
         await self._ledger.stop(self._config.proxy.drain_s)
-        self._stopped = True  # a library may take a cancellation for a timeout of its own, and the loop would go on
-        heartbeat.cancel()
-        await asyncio.wait({heartbeat})
+        await end(heartbeat)
         await self._engines.stop()
 
     async def _heartbeat(self) -> None:
-        while not self._stopped:
+        while True:
             await asyncio.sleep(HEARTBEAT_S)
             try:
                 await self._beat()
