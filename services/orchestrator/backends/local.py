@@ -81,6 +81,8 @@ class LocalBackend:
             raise SandboxError(f"the sandbox of {box.name} could not be made: {e}") from e
         try:
             self._register(box.name, self._spawn(box.folder))
+        except ProcessLookupError:
+            pass  # it died at once, and is found dead
         except OSError as e:
             sandbox.rmdir()
             raise SandboxError(f"the runner of {box.name} could not be started: {e}") from e
