@@ -24,6 +24,14 @@ class TaskError(ForgeError):
     """A task folder that is missing, incomplete or malformed."""
 
 
+class MakerError(ForgeError):
+    """A task that could not be proposed, built or refined."""
+
+
+class BudgetError(ForgeError):
+    """What may be spent on making tasks is spent: money, calls or rollouts."""
+
+
 class BusUnavailable(ForgeError):
     """The bus did not acknowledge within the time that was set."""
 

@@ -30,6 +30,7 @@ from shared.events import (
     TaskAccepted,
     TaskBuilt,
     TaskProposed,
+    TaskRefined,
     TaskRejected,
     TaskTried,
     TrajectoryAssembled,
@@ -61,7 +62,7 @@ _DRAIN_PAUSE_S = 0.05
 _CALLS = (CallRecorded,)
 _NEWS = (
     RunStaged, RunStepped, RunEvaluated, RunFinished, RolloutStarted, TrajectoryAssembled, WeightsPublished, WeightsLoaded,
-    WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+    WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskRefined, TaskAccepted,
 )  # fmt: skip
 """Events that no service acts on; one has to find what is published in their place."""
 

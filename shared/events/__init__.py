@@ -36,7 +36,16 @@ from shared.events.rollouts import (
     Used,
 )
 from shared.events.run import RunEvaluated, RunFinished, RunStaged, RunStart, RunStepped
-from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskMessage, TaskProposed, TaskRejected, TaskTried
+from shared.events.tasks import (
+    SynthStart,
+    TaskAccepted,
+    TaskBuilt,
+    TaskMessage,
+    TaskProposed,
+    TaskRefined,
+    TaskRejected,
+    TaskTried,
+)
 from shared.events.weights import WeightsFailed, WeightsLoaded, WeightsPublished
 
 __all__ = [
@@ -76,6 +85,7 @@ __all__ = [
     "TaskBuilt",
     "TaskMessage",
     "TaskProposed",
+    "TaskRefined",
     "TaskRejected",
     "TaskTried",
     "TokenCounts",

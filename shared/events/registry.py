@@ -17,7 +17,7 @@ from shared.events.rollouts import (
     RolloutTimedOut,
 )
 from shared.events.run import RunEvaluated, RunFinished, RunStaged, RunStart, RunStepped
-from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskProposed, TaskRejected, TaskTried
+from shared.events.tasks import SynthStart, TaskAccepted, TaskBuilt, TaskProposed, TaskRefined, TaskRejected, TaskTried
 from shared.events.weights import WeightsFailed, WeightsLoaded, WeightsPublished
 
 COMMANDS: tuple[type[Message], ...] = (RunStart, RolloutStart, RolloutCancel, SynthStart)
@@ -25,7 +25,7 @@ EVENTS: tuple[type[Message], ...] = (
     RunStaged, RunStepped, RunEvaluated, RunFinished,
     RolloutScheduled, RolloutStarted, RolloutFinished, RolloutTimedOut, RolloutFailed,
     CallRecorded, SessionSealed, TrajectoryAssembled, TrajectoryDiscarded, GroupCompleted, GroupDiscarded,
-    WeightsPublished, WeightsLoaded, WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskAccepted,
+    WeightsPublished, WeightsLoaded, WeightsFailed, TaskProposed, TaskRejected, TaskBuilt, TaskTried, TaskRefined, TaskAccepted,
 )  # fmt: skip
 MESSAGES: tuple[type[Message], ...] = COMMANDS + EVENTS
 

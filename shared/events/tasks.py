@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from shared.events.base import Id, Message
+from shared.events.base import Count, Hex, Id, Message
 
 
 class TaskMessage(Message, frozen=True, kw_only=True):
-    """A message about one task that is being made."""
+    """A message about one task that is being made.
+
+    Attributes:
+        task_id: the task; it keeps its id from proposal to the end.
+        round: of its refinement; 0 before the first.
+        detail: for people.
+    """
 
     task_id: Id
+    round: Count = 0
     detail: str = ""
 
     @property
@@ -17,28 +24,80 @@ class TaskMessage(Message, frozen=True, kw_only=True):
 
     @property
     def event_id(self) -> str:
-        return f"{str(type(self).__struct_config__.tag).replace('.', '-')}-{self.task_id}"
+        return f"{str(type(self).__struct_config__.tag).replace('.', '-')}-{self.task_id}-{self.round}"
 
 
 class SynthStart(TaskMessage, frozen=True, kw_only=True, tag="synth.start"):
-    """Asks synth to make a task from a seed scenario."""
+    """Asks synth to make the task of a number.
+
+    Attributes:
+        number: of its proposal; the same number is the same proposal.
+    """
+
+    number: Count = 0
 
 
 class TaskProposed(TaskMessage, frozen=True, kw_only=True, tag="task.proposed"):
-    """A task was proposed."""
+    """A task was proposed, and is unlike all before it.
+
+    Attributes:
+        domain: kind of its environment.
+        family: of tasks that differ in their data only.
+    """
+
+    domain: str = ""
+    family: str = ""
 
 
 class TaskRejected(TaskMessage, frozen=True, kw_only=True, tag="task.rejected"):
-    """A task was turned down; `detail` says why."""
+    """A task was turned down, for good. Last message of the task.
+
+    Attributes:
+        gate: that it failed; empty if it was never built.
+        reason: in a word that can be counted.
+    """
+
+    gate: str = ""
+    reason: str = ""
 
 
 class TaskBuilt(TaskMessage, frozen=True, kw_only=True, tag="task.built"):
-    """A task's environment, verifier and oracle were written."""
+    """A task's environment, verifier and oracle were written.
+
+    Attributes:
+        digest: of its content.
+    """
+
+    digest: Hex = ""
 
 
 class TaskTried(TaskMessage, frozen=True, kw_only=True, tag="task.tried"):
-    """A task was tried by rollouts."""
+    """A task went through the gates, up to the first one that it failed.
+
+    Attributes:
+        gate: that it failed; empty if it passed all.
+        reason: in a word that can be counted.
+    """
+
+    gate: str = ""
+    reason: str = ""
+
+
+class TaskRefined(TaskMessage, frozen=True, kw_only=True, tag="task.refined"):
+    """A task that had failed was changed, and goes through the gates again.
+
+    Attributes:
+        digest: of its content now.
+    """
+
+    digest: Hex = ""
 
 
 class TaskAccepted(TaskMessage, frozen=True, kw_only=True, tag="task.accepted"):
-    """A task passed every gate."""
+    """A task passed every gate. Last message of the task.
+
+    Attributes:
+        digest: of its content.
+    """
+
+    digest: Hex = ""

@@ -1,0 +1,1 @@
+"""Tasks over pages that are served locally, in a real browser."""

@@ -1,0 +1,1 @@
+"""Assistant tasks over files, mail, calendar and chat."""

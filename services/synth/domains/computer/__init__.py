@@ -1,0 +1,1 @@
+"""Tasks on a desktop: screenshots, mouse and keyboard."""

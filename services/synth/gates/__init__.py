@@ -1,0 +1,1 @@
+"""What a task must pass, cheapest first: one file a gate."""

@@ -1,0 +1,1 @@
+"""Models by role: endpoints, prompts, what they propose, build, refine and judge."""
