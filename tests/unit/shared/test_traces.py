@@ -232,8 +232,8 @@ def test_no_headers_of_strangers_are_passed_on(headers: bytes) -> None:
 
 
 def test_a_message_of_every_type_has_a_place_or_is_known_to_have_none() -> None:
-    apart = {"run.staged", "run.evaluated", "run.finished", "task.proposed", "task.rejected", "task.built", "task.tried",
-             "task.accepted"}  # fmt: skip
+    tasks = {f"task.{stage}" for stage in ("proposed", "rejected", "built", "tried", "refined", "accepted")}
+    apart = {"run.staged", "run.evaluated", "run.finished"} | tasks
     from shared.trace.context import _PLACES
 
     assert {str(kind.__struct_config__.tag) for kind in EVENTS if kind not in _PLACES} == apart
