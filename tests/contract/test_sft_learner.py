@@ -97,9 +97,9 @@ def test_a_checkpoint_is_unpacked_to_the_very_weights(taught: Path, conversation
     learner.save_checkpoint(run / "checkpoints" / "global_step_3" / "actor", 3)
     config = Config(engine=EngineConfig(model=str(taught)))
     (run / "config.json").write_bytes(msgspec.json.encode(config))
-    folder = unpack(run, 3, make)
+    folder = unpack(run, 3)
     assert mean_loss(make(folder, SETTINGS), held) == pytest.approx(mean_loss(learner, held), abs=1e-6)
-    assert unpack(run, 3, make) == folder
+    assert unpack(run, 3) == folder
 
 
 def test_rows_that_do_not_fit_are_left_out_whole(model: Path, conversations: Path) -> None:

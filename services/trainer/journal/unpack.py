@@ -1,16 +1,20 @@
 """A checkpoint as a model folder: ``python -m services.trainer.journal.unpack RUN_FOLDER STEP``. Prints the folder.
 
-The weights come out as they were trained, in fp32 (veRL's own merger would round them to bf16).
+The weights come out as they were trained, in fp32 (veRL's own merger would round them to bf16), put together from the parts of
+however many processes; adapters are merged into the weights that they were trained beside.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
-from services.trainer.ports import LearnerFactory, LearnerSettings
+from services.trainer.ports import LearnerSettings
+from services.trainer.run import learner_settings
 from services.trainer.sft.results import put
-from shared.config import load_config
+from services.trainer.sft.stage import WarmStart
+from shared.config import Config, load_config
 from shared.errors import ConfigError, ForgeError
 
 CHECKPOINTS = "checkpoints"
@@ -31,30 +35,44 @@ def checkpoint(run: Path, step: int) -> Path:
     return folder
 
 
-def unpack(run: Path, step: int, factory: LearnerFactory) -> Path:
+def unpack(run: Path, step: int) -> Path:
     """The model folder of a checkpoint; made unless it is there.
 
     Raises:
-        ConfigError: there is no such checkpoint, or the model that the run began with is gone.
+        ConfigError: there is no such checkpoint, it is not whole, or the model that RL began with is gone.
     """
     folder = checkpoint(run, step)
     target = folder / UNPACKED
     if not target.is_dir():
-        base = Path(load_config(run / "config.json").engine.model)
+        config = load_config(run / "config.json")
+        base = _began_as(run, config)
         if not (base / "config.json").is_file():
             raise ConfigError(f"{base}: the model that {run.name} began with is gone; it is needed to read a checkpoint")
-        learner = factory(base, LearnerSettings())
-        learner.load_checkpoint(folder / "actor")
-        put(learner.save_model, target)
+        put(partial(_save, base, config, folder / "actor"), target)
     return target
+
+
+def _began_as(run: Path, config: Config) -> Path:
+    """The model that RL began with. Where all weights were trained, what it was made of does as well."""
+    base, trainer = Path(config.engine.model), config.trainer
+    if not (trainer.lora.lora_rank and trainer.warm_start.rows):
+        return base
+    return WarmStart(base, trainer.warm_start, learner_settings(config), run / "weights").result()
+
+
+def _save(base: Path, config: Config, actor: Path, target: Path) -> None:
+    from services.trainer.learner.workers import join_group, worker
+
+    join_group()
+    made = worker(base, LearnerSettings(lora=config.trainer.lora), trains=True)
+    made.load_weights(actor)
+    made.save_model(base, target)
 
 
 def main() -> None:
     """Command line."""
-    from services.trainer.service import verl_learner
-
     try:
-        sys.stdout.write(f"{unpack(Path(sys.argv[1]), int(sys.argv[2]), verl_learner)}\n")
+        sys.stdout.write(f"{unpack(Path(sys.argv[1]), int(sys.argv[2]))}\n")
     except ForgeError as e:
         sys.exit(str(e))
 

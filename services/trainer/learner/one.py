@@ -9,6 +9,8 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import TrainingWorker
 
 from services.trainer.learner import folders
+from services.trainer.learner.parts import whole
+from shared.errors import ConfigError
 
 
 class OneWorker(TrainingWorker):  # type: ignore[misc]  # veRL ships no types
@@ -35,3 +37,16 @@ class OneWorker(TrainingWorker):  # type: ignore[misc]  # veRL ships no types
     def save_model(self, begun_as: Path, folder: Path) -> None:
         """Writes a model folder: weights of now, all else from the folder of the model it began as."""
         folders.save_model(self.engine, begun_as, folder, writes=self.rank == 0)
+
+    def load_weights(self, folder: Path) -> None:
+        """Takes the weights of a checkpoint, and nothing else of it. However many processes wrote it, this one has to be alone.
+
+        Raises:
+            ConfigError: it is of another model, or of other adapters.
+        """
+        own, found = self.engine.module.state_dict(), whole(folder)
+        adapters = {name for name in own if ".lora_" in name}
+        if found.keys() != (adapters or own.keys()) or any(own[name].shape != found[name].shape for name in found):
+            raise ConfigError(f"{folder}: this checkpoint is not of the model that the run is configured with")
+        for name, tensor in found.items():
+            own[name].to_local().copy_(tensor)

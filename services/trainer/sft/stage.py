@@ -91,6 +91,7 @@ class WarmStart:
         s, optim = self.settings, msgspec.structs.astuple(self._settings.optim)
         own = {k: v for k, v in msgspec.structs.asdict(self.config).items() if k not in _NOT_DECISIVE}
         settings = [s.seed, optim, s.actor.grad_clip, s.actor.ppo_max_token_len_per_gpu, own]
+        settings += [msgspec.structs.astuple(s.lora)] if s.lora.lora_rank else []
         text = json.dumps([_file_hash(rows_file(self.config.rows)), files, settings])
         base = Path(self.config.cache) if self.config.cache else self.folder
         return base / f"warm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
