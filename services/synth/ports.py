@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from services.synth.model import Domain, Ended, Proposal, Trial, Verdict
+
+T = TypeVar("T")
 
 
 class Family(Protocol):
@@ -34,6 +36,8 @@ class Maker(Protocol):
 
         Raises:
             MakerError: there is none, and why.
+            BudgetError: it would cost more than there is left.
+            EngineError: no model answers for now; to be tried again.
         """
         ...
 
@@ -42,6 +46,7 @@ class Maker(Protocol):
 
         Raises:
             MakerError: it cannot be built, and why.
+            BudgetError, EngineError: as in `propose`.
         """
         ...
 
@@ -53,6 +58,10 @@ class Maker(Protocol):
             folder: the task, to be changed in place.
             failure: what the gate said.
             number: of the round, from 1.
+
+        Raises:
+            MakerError: it cannot be changed, and why.
+            BudgetError, EngineError: as in `propose`.
         """
         ...
 
@@ -97,6 +106,23 @@ class Pool(Protocol):
         ...
 
 
+class Judge(Protocol):
+    """A model that judges."""
+
+    async def ask(self, text: str, kind: type[T]) -> T:
+        """Its answer to a prompt; the same one whenever the same is asked, in later lives of this process, too.
+
+        Args:
+            text: the whole prompt.
+            kind: a msgspec Struct without defaults and constraints, for the answer; it goes as a JSON schema with the prompt.
+
+        Raises:
+            MakerError: it refuses, or gives nothing of that kind.
+            BudgetError, EngineError: as in `Maker.propose`.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a gate may use.
@@ -106,12 +132,14 @@ class Room:
         pool: the other tasks.
         evidence: folder beside the task for files that are worth keeping: logs, diffs.
         earlier: verdicts of the gates before, by name.
+        judge: None where none is configured.
     """
 
     trials: Trials
     pool: Pool
     evidence: Path
     earlier: Mapping[str, Verdict]
+    judge: Judge | None = None
 
 
 class Gate(Protocol):

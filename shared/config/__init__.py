@@ -2,6 +2,7 @@
 
 from shared.config.actor import ActorConfig, PolicyLossConfig
 from shared.config.algorithm import AlgorithmConfig, RolloutCorrectionConfig
+from shared.config.endpoints import EndpointConfig, ModelsConfig, Role
 from shared.config.lora import LoraConfig
 from shared.config.model import Config, ServiceName
 from shared.config.optim import OptimConfig
@@ -22,9 +23,9 @@ from shared.config.watching import LogConfig, MetricsConfig
 
 __all__ = [
     "ActorConfig", "AlgorithmConfig", "AutoConfig", "BusConfig", "CapacityConfig", "CollectorConfig", "Config",
-    "DockerConfig", "EngineConfig", "KubernetesConfig", "LogConfig", "LoraConfig", "MetricsConfig", "OptimConfig",
-    "OrchestratorConfig",
-    "PaceConfig", "ParallelConfig", "PolicyLossConfig", "ProxyConfig", "PushConfig", "Resolved", "ResourcesConfig",
-    "ResumeConfig", "RolloutCorrectionConfig", "RunConfig", "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig",
-    "TasksConfig", "TlsConfig", "TracesConfig", "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
+    "DockerConfig", "EndpointConfig", "EngineConfig", "KubernetesConfig", "LogConfig", "LoraConfig", "MetricsConfig",
+    "ModelsConfig", "OptimConfig", "OrchestratorConfig", "PaceConfig", "ParallelConfig", "PolicyLossConfig", "ProxyConfig",
+    "PushConfig", "Resolved", "ResourcesConfig", "ResumeConfig", "Role", "RolloutCorrectionConfig", "RunConfig",
+    "ServiceName", "StagesConfig", "StoreConfig", "SynthConfig", "TasksConfig", "TlsConfig", "TracesConfig",
+    "TrainerConfig", "WarmStartConfig", "load_config", "resolve",
 ]  # fmt: skip

@@ -42,5 +42,6 @@ PATHS: tuple[tuple[str, ...], ...] = (
     ("orchestrator", "work_root"), ("orchestrator", "harness_dir"), ("orchestrator", "capacity", "keys"),
     ("orchestrator", "kubernetes", "kubeconfig"), ("proxy", "socket"),
     ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
+    ("synth", "models", "seeds"), ("synth", "models", "prompts"), ("synth", "models", "cache"),
 )  # fmt: skip
 """Values that are paths, made absolute against the folder of the file (or the working folder, for --set and environment)."""

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from shared.clock import unix
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
+from shared.config.endpoints import ModelsConfig
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.sharing import CapacityConfig
 
@@ -134,6 +135,8 @@ class SynthConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         enabled: run the service.
+        models: that make tasks.
     """
 
     enabled: bool = True
+    models: ModelsConfig = ModelsConfig()
