@@ -50,7 +50,7 @@ class EndpointConfig(Section, frozen=True, kw_only=True):
 
 
 class ModelsConfig(Section, frozen=True, kw_only=True):
-    """Models that make tasks, for `synth.generator = "models"`.
+    """Models that make tasks, where the generator is `models`.
 
     Attributes:
         proposer: has the ideas.
