@@ -44,8 +44,12 @@ def _sections(section: Section, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _row(path: tuple[str, ...], value: Any, kind: Any, meaning: str) -> tuple[str, str, str, str]:
-    kind_text = "path" if path in PATHS else _type(types.type_info(kind))
+    kind_text = _path(value) if path in PATHS else _type(types.type_info(kind))
     return f"`{'.'.join(path)}`", kind_text, _default(value), meaning
+
+
+def _path(value: Any) -> str:
+    return "list of paths" if isinstance(value, list) else "path"
 
 
 def _default(value: Any) -> str:

@@ -70,8 +70,8 @@ class Trials(Protocol):
     """Runs tasks, as ordinary rollouts."""
 
     async def run(self, task_id: str, folder: Path, wanted: Sequence[Trial]) -> list[Ended]:
-        """Runs trials of a task and returns how they ended, in the order of `wanted`. One that ended before, in an earlier life
-        of this process, on the same content of the folder, is not run again.
+        """Runs trials of a task, several at once, and returns how they ended, in the order of `wanted`. One that ended before,
+        in an earlier life of this process, on the same content of the folder, is not run again.
 
         Raises:
             BudgetError: there are no rollouts left.
@@ -143,9 +143,15 @@ class Room:
 
 
 class Gate(Protocol):
-    """Something that a task must pass. It changes nothing in the task's folder, and judges the same content alike."""
+    """Something that a task must pass. It changes nothing in the task's folder, and judges the same content alike.
+
+    Attributes:
+        name: of its verdicts.
+        compares: its verdict is also of the tasks in the pool: it is asked again, by itself, if others were accepted meanwhile.
+    """
 
     name: str
+    compares: bool
 
     async def judge(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """What it says of the task in `folder`.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.config.base import Section
-from shared.config.rollouts import OrchestratorConfig, ProxyConfig, SynthConfig, TasksConfig
+from shared.config.rollouts import OrchestratorConfig, ProxyConfig, TasksConfig
 from shared.config.servers import BusConfig, EngineConfig, RunConfig, StoreConfig
+from shared.config.synth import SynthConfig
 from shared.config.traces import TracesConfig
 from shared.config.training import CollectorConfig, TrainerConfig
 from shared.config.watching import LogConfig, MetricsConfig
@@ -42,6 +43,8 @@ PATHS: tuple[tuple[str, ...], ...] = (
     ("orchestrator", "work_root"), ("orchestrator", "harness_dir"), ("orchestrator", "capacity", "keys"),
     ("orchestrator", "kubernetes", "kubeconfig"), ("proxy", "socket"),
     ("tasks", "train"), ("tasks", "heldout"), ("trainer", "warm_start", "rows"), ("trainer", "warm_start", "cache"),
+    ("synth", "to"), ("synth", "gates", "heldout"), ("synth", "gates", "pool"),
     ("synth", "models", "seeds"), ("synth", "models", "prompts"), ("synth", "models", "cache"),
 )  # fmt: skip
-"""Values that are paths, made absolute against the folder of the file (or the working folder, for --set and environment)."""
+"""Values that are paths, or lists of them, made absolute against the folder of the file (or the working
+folder, for --set and environment)."""

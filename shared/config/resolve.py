@@ -107,10 +107,14 @@ def _put(tree: Tree, origins: dict[str, str], name: str, value: Any, origin: str
     for s in sections:
         node = node.setdefault(s, {})
     path = (*sections, key)
-    if path in PATHS and isinstance(value, str) and value:
-        value = str((base / Path(value).expanduser()).resolve())
+    if path in PATHS:
+        value = [_absolute(one, base) for one in value] if isinstance(value, list) else _absolute(value, base)
     node[key] = value
     origins[name] = origin
+
+
+def _absolute(value: Any, base: Path) -> Any:
+    return str((base / Path(value).expanduser()).resolve()) if isinstance(value, str) and value else value
 
 
 def _section(name: str) -> type[Section]:

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from shared.clock import unix
 from shared.config.base import Count, NonNegative, Port, Positive, Section, Whole
-from shared.config.endpoints import ModelsConfig
 from shared.config.sandboxes import AutoConfig, DockerConfig, KubernetesConfig, ResourcesConfig, StagesConfig
 from shared.config.sharing import CapacityConfig
 
@@ -128,15 +127,3 @@ class TasksConfig(Section, frozen=True, kw_only=True):
 
     train: str = ""
     heldout: str = ""
-
-
-class SynthConfig(Section, frozen=True, kw_only=True):
-    """Task synthesis.
-
-    Attributes:
-        enabled: run the service.
-        models: that make tasks.
-    """
-
-    enabled: bool = True
-    models: ModelsConfig = ModelsConfig()

@@ -8,12 +8,13 @@ reward in `/logs/verifier/reward.json` or `reward.txt`. Sections and keys of tas
 """
 
 from shared.task.apart import Apart, apart
+from shared.task.digest import folder_digest
 from shared.task.family import family_of, name_and_family
 from shared.task.folder import Step, Task, list_tasks, load_task
 from shared.task.limits import refuse, unsupported
 from shared.task.variables import expand
 
 __all__ = [
-    "Apart", "Step", "Task", "apart", "expand", "family_of", "list_tasks", "load_task", "name_and_family", "refuse",
-    "unsupported",
+    "Apart", "Step", "Task", "apart", "expand", "family_of", "folder_digest", "list_tasks", "load_task", "name_and_family",
+    "refuse", "unsupported",
 ]  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import TaskError
-from shared.task import family_of, list_tasks, load_task
+from shared.task import family_of, folder_digest, list_tasks, load_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +35,4 @@ def read_tasks(folder: Path) -> list[Known]:
 
 def _known(folder: Path) -> Known:
     task = load_task(folder)
-    return Known(folder, task.name, family_of(task.name, task.metadata), _digest(folder))
-
-
-def _digest(folder: Path) -> str:
-    """Of names and contents, so that it is known when a task of the same name has become another."""
-    digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]
+    return Known(folder, task.name, family_of(task.name, task.metadata), folder_digest(folder)[:16])

@@ -96,3 +96,9 @@ def test_a_pair_of_bounds_is_no_number_with_an_underscore() -> None:
     correction = found.rollout_correction
     assert (correction.rollout_is_threshold, correction.tests) == ("0.5_2", ["token_k1", "seq_max_k2"])
     assert correction.rollout_rs_threshold == "0.5_2, 3"
+
+
+def test_paths_in_lists_are_of_the_folder_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "synth.toml"
+    file.write_text('[synth.gates]\nheldout = ["tasks/eval", "/far/away"]\n')
+    assert resolve(file, env={}).config.synth.gates.heldout == [str(tmp_path / "tasks/eval"), "/far/away"]
