@@ -87,11 +87,17 @@ class Text:
         name: of the task.
         text: its instruction.
         digest: of what it consists of, less what only names it.
+        family: of tasks that differ in their data only.
+        environment: digest of what the agent finds; empty for nothing.
+        answer: digest of verifier and solution.
     """
 
     name: str
     text: str
     digest: str
+    family: str = ""
+    environment: str = ""
+    answer: str = ""
 
 
 class Pool(Protocol):

@@ -14,11 +14,11 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from services.dev.signals import until_signal
 from services.dev.tasks.importing import needs_of
-from services.dev.tasks.lint import lint
 from services.dev.tasks.report import Checked, notes, summary, table
 from services.dev.tasks.trials import Trial, trials
 from shared.config import OrchestratorConfig
 from shared.task import list_tasks
+from shared.task.lint import lint
 
 
 @dataclass(frozen=True, slots=True)

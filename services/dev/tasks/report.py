@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from services.dev.tasks.lint import Finding
 from services.dev.tasks.trials import Agent, Ended
+from shared.task.lint import Finding
 
 NAMED = 3
 """So many tasks are named with what is true of them."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.dev.tasks.lint import Finding, lint, unknown_keys
 from services.dev.tasks.report import Checked, notes, summary
 from services.dev.tasks.trials import Ended, Trial
+from shared.task.lint import Finding, lint, unknown_keys
 from shared.task.sections import TaskFile
 from tests.unit.dev.sets import put
 
@@ -40,6 +40,11 @@ def test_nothing_is_said_against_a_good_task(tmp_path: Path) -> None:
         ("environment/Dockerfile", "FROM a:1\nCOPY tests/ /tests/\n", "error", "tests or solution in the image"),
         ("environment/Dockerfile", "FROM a:1\nRUN x\n", "warning", "do not carry its RUN lines out"),
         ("environment/Dockerfile", "FROM a:1\nRUN pip install -q x==1 y\n", "warning", "pip install of y without a version"),
+        ("environment/Dockerfile", "FROM a:1\nRUN npm i -g @a/b@1 c\n", "warning", "npm install of c without a version"),
+        ("environment/Dockerfile", "FROM a:1\nRUN apt-get install -y b=1 c\n", "warning", "apt-get install of c without"),
+        ("task.toml", '[environment]\ndocker_image = "python"', "warning", "docker_image python names no version"),
+        ("tests/test.sh", '#!/bin/sh\n[ "$(cat out.txt)" = 4 ] && echo 1 > $L/reward.txt\n', "warning", "looks at out.txt"),
+        ("environment/key.txt", f"AKIA{'Q' * 16}\n", "error", "looks like a key"),
     ],
 )
 def test_what_is_wrong_with_a_task_is_named(tmp_path: Path, path: str, text: str, level: str, words: str) -> None:
@@ -101,7 +106,7 @@ def test_a_task_is_good_when_both_agents_get_what_they_must(
 
 
 def test_what_is_true_of_many_tasks_is_said_once() -> None:
-    warning = Finding("warning", "no picture")
+    warning = Finding("warning", "no picture", "no-solution")
     tasks = [checked(name, [0.0], [1.0], warning) for name in "abcde"] + [checked("f", [1.0], [1.0])]
     assert notes(tasks) == ["wrong: null: reward 1, expected 0: f", "warning: no picture: a, b, c and 2 more"]
     assert summary(tasks, 2.0) == "6 tasks in 2.0 s: 5 good, 1 wrong; null 0: 5 of 6; oracle 1: 6 of 6"
