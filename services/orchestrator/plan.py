@@ -15,7 +15,7 @@ from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
 from services.orchestrator.sandbox import SOLUTION, Isolation, PhaseName, Sandbox, log_folders
-from services.orchestrator.spec import PROXY, Copy, Phase, Spec, Unpack, longest, phase_name
+from services.orchestrator.spec import PROXY, Copy, Phase, Service, Spec, Unpack, longest, phase_name
 from services.orchestrator.verify import REWARD_FILES
 from shared.config import Config
 from shared.errors import TaskError
@@ -25,6 +25,8 @@ from shared.task.sections import Environment
 
 LOG_BYTES = 1_000_000
 GRACE_S = 1.0
+SERVICE_PORT, SERVICE_S = 8000, 30.0
+"""Of what serves an agent: where, and how many seconds it may take to answer."""
 SPARE_S = 900.0
 """Beyond the limits of all phases before a runner gives itself up: the proxy may be away for ten minutes, files take time."""
 ENVIRONMENT, TESTS = "environment", "tests"
@@ -146,6 +148,8 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     if attempt.isolation.kind == "container" and step.agent.user is not None:
         phase["user"] = str(step.agent.user)
     phase["files"] = {f"{sandbox.host('agent').home}/{name}": text for name, text in launch.files.items()}
+    if command := attempt.task.serve:
+        phase["service"] = _service(attempt, sandbox, phase["env"] | env, command)
     phase["env"] |= env | launch.env
     if launch.solution and config.orchestrator.backend == "kubernetes":
         raise TaskError("solutions are not run in pods; use orchestrator.backend = 'docker' or 'local'")
@@ -156,6 +160,15 @@ def _agent(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], config: Conf
     phase["idle_s"] = config.orchestrator.stages.idle_s if phase["relay"] else 0.0
     phase["storage_mb"] = resources_of(attempt.task.environment, config).storage_mb or 0
     return phase
+
+
+def _service(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], command: str) -> Service:
+    """What serves the agent. Its port is the same in every sandbox that has a network of its own, so that prompts are, too."""
+    contained = attempt.isolation.kind == "container"
+    own = contained or (attempt.isolation.network and attempt.task.network == "none")
+    clock = clock_of(attempt.clock, attempt.isolation.kind).command if attempt.clock else ()
+    argv = sandbox.command("agent", [*clock, "/bin/sh", "-c", command], followed=False)
+    return Service(argv=argv, env=dict(env), port=SERVICE_PORT if own else 0, wait_s=SERVICE_S)
 
 
 def _add_solution(phase: Phase, attempt: Attempt, number: int, target: str) -> None:

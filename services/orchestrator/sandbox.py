@@ -167,12 +167,13 @@ class Sandbox:
         }  # fmt: skip
 
     def command(
-        self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = (), solution: bool = False
-    ) -> list[str]:
+        self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = (), solution: bool = False,
+        followed: bool = True,
+    ) -> list[str]:  # fmt: skip
         """The command line that runs `program` (absolute, as seen inside) in the sandbox.
 
         `read_only` are further folders of the machine that it needs; they are shown at their own paths. With `solution` it
-        finds the task's solution at /solution too.
+        finds the task's solution at /solution too. One that is not `followed` has no mark of its runner's to take.
         """
         drop = [] if self.isolation.kind == "container" else self.isolation.drop
         inner = [*drop, *program]
@@ -180,7 +181,8 @@ class Sandbox:
             return inner
         own = [("--bind", source, target) for source, target in self._mounts(phase)]
         shown = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
-        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *_STAND, *_system(), *_KERNEL]
+        stand = _STAND if followed else ()
+        argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *stand, *_system(), *_KERNEL]
         argv += ["--ro-bind", self.isolation.etc, "/etc"]
         for mounts in (own, shown):  # in this order: a program may lie under a folder of the machine's /tmp
             for folder in _parents([target for _, _, target in mounts]):

@@ -38,6 +38,22 @@ class Clock(TypedDict):
     library: str
 
 
+class Service(TypedDict):
+    """A program that serves the phase's own one on 127.0.0.1: it answers before that one starts, and ends with it.
+
+    Attributes:
+        argv: absolute program and its arguments, sandbox included.
+        env: its whole environment, but PORT.
+        port: that it is to serve on, while that is free; 0 for any that is.
+        wait_s: how long it may take to answer, less than a sandbox may take to stand.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    port: int
+    wait_s: float
+
+
 class Phase(TypedDict):
     """One program that a runner runs.
 
@@ -68,6 +84,7 @@ class Phase(TypedDict):
         collect: small files to take over into the status afterwards.
         at_least: after a verification: what its rewards must be, by name, for the phases that follow; else the attempt is done.
         clock: that the program sees; else the real one.
+        service: that runs beside it; the program finds its address as SERVICE_URL.
     """
 
     name: str
@@ -94,6 +111,7 @@ class Phase(TypedDict):
     collect: list[str]
     at_least: NotRequired[dict[str, float]]
     clock: NotRequired[Clock]
+    service: NotRequired[Service]
 
 
 class Spec(TypedDict):

@@ -105,6 +105,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return "none" if mode is None or mode == "no-network" else mode
 
     @property
+    def serve(self) -> str:
+        """Shell command of what serves the agent on 127.0.0.1:$PORT; empty for none."""
+        return str(self.metadata.get("serve", ""))
+
+    @property
     def compose(self) -> Path | None:
         """The file that describes several containers, if it has one."""
         return next((path for name in COMPOSE if (path := self.environment_dir / name).is_file()), None)
@@ -123,6 +128,8 @@ def load_task(folder: Path) -> Task:
     name = file.task.get("name", folder.name)
     if not isinstance(name, str) or not name:
         raise TaskError(f"{folder}/task.toml: task.name: expected a text")
+    if "serve" in file.metadata and not (isinstance(file.metadata["serve"], str) and file.metadata["serve"].strip()):
+        raise TaskError(f"{folder}/task.toml: metadata.serve: expected a shell command that serves on 127.0.0.1:$PORT")
     steps = _steps(folder, file)
     return Task(
         folder=folder, name=name, instruction=steps[0].instruction, agent=file.agent, verifier=file.verifier,

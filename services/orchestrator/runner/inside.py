@@ -74,6 +74,8 @@ def prepared(spec: Spec, environ: Mapping[str, str]) -> Spec:
         if phase["relay"] == PROXY:
             phase["relay"] = environ[PROXY_VAR]
         phase["env"] = with_image(phase["env"], environ)
+        if "service" in phase:
+            phase["service"]["env"] = with_image(phase["service"]["env"], environ)
     return spec
 
 

@@ -27,7 +27,7 @@ from services.orchestrator.runner.output import Output
 from services.orchestrator.runner.processes import Failure, Processes
 from services.orchestrator.runner.relay import Relay, listen
 from services.orchestrator.runner.rewards import reached
-from services.orchestrator.runner.start import Starter
+from services.orchestrator.runner.start import SERVICE_FAILED, Starter
 
 TYPE_CHECKING = False  # importing typing would double the time of a start
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Runner:
         make_folders(phase)
         if "clock" in phase and (why := self._clock.apply(phase["env"], **phase["clock"])):
             raise Failure(why)
+        if "service" in phase:
+            phase["service"]["env"] |= {name: phase["env"][name] for name in ("FAKETIME",) if name in phase["env"]}
         tries = max(1, phase["tries"])
         for number in range(tries):
             result = self._try(phase, first=not number)
@@ -148,15 +150,18 @@ class Runner:
 
     def _try(self, phase: Phase, *, first: bool) -> PhaseStatus:
         """The program runs once, and everything that it started ends. While its sandbox is set up, the first try's files are
-        laid out."""
+        laid out; before that if a service needs them."""
         cgroups.make(self.spec["cgroups"])
         output, mark = Output(phase["log"], phase["name"], self.spec["log_bytes"]), Mark(self._loop)
         self._loop.watch(output.fd, READ, lambda _: self._drain(output))
         started = time.monotonic()
         try:
+            if first and "service" in phase:
+                self._lay_out(phase)
             self._start(phase, output, mark)
             if first:
                 self._report(phase["name"])
+            if first and "service" not in phase:
                 self._lay_out(phase)
             mark.give()
             limit = self._watch(phase, mark)
@@ -170,6 +175,8 @@ class Runner:
             output.close()
             mark.close()
         if not mark.taken and not self._processes.cancelled:
+            if "service" in phase and self._processes.exit_code == SERVICE_FAILED:
+                raise TaskFault(output.tail)
             raise Failure(f"the sandbox could not be set up: {output.tail or 'it said nothing'}")
         return self._result(phase, limit, ended - (mark.taken if 0 < mark.taken < ended else started))
 

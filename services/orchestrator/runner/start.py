@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 
+from services.orchestrator.runner.beside import begin
 from services.orchestrator.runner.cgroups import join
 from services.orchestrator.runner.files import user_ids
 from services.orchestrator.runner.relay import listen
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 MARK_FD = 3
 """A socket with one byte to take once the sandbox stands: by bubblewrap, else here."""
-SET_UP_FAILED = 127
+SET_UP_FAILED, SERVICE_FAILED = 127, 126
+"""Exit codes of a program that never began: of itself, or because what was to serve it does not."""
 _ORDER_FD = 3  # before it is the mark's
 _FILES = 1024
 """Below it lie the files of the runner, and whatever the orchestrator was itself started with: no agent gets those."""
-_ORDER = ("user", "drops", "argv", "env", "cwd", "monitored")
+_ORDER = ("user", "drops", "argv", "env", "cwd", "monitored", "service")
 _PIECE = 65536
 
 
@@ -63,7 +65,7 @@ class Starter:
         Raises:
             OSError: it is dead.
         """
-        order = [{name: phase[name] for name in _ORDER}, spec["cgroups"], spec["rlimits"]]  # type: ignore[literal-required]
+        order = [{name: phase[name] for name in _ORDER if name in phase}, spec["cgroups"], spec["rlimits"]]  # type: ignore[literal-required]
         socket.send_fds(self.handover, [b"\n"], [output, mark])
         self.handover.sendall(json.dumps(order).encode())
         self.handover.shutdown(socket.SHUT_WR)
@@ -144,6 +146,9 @@ def _become(phase: Phase, groups: list[Any], rlimits: dict[str, int], mark: int,
     for number in (signal.SIGPIPE, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    if "service" in phase and (why := begin(phase["service"], phase["env"], runner)):
+        os.write(1, why.encode())
+        os._exit(SERVICE_FAILED)
     if phase["monitored"] or os.read(MARK_FD, 1):
         os.execvpe(phase["argv"][0], phase["argv"], phase["env"])
 
