@@ -1,1 +1,1 @@
-"""Models by role: endpoints, prompts, what they propose, build, refine and judge."""
+"""Tasks made by models: a client that pays for no answer twice, and a maker and a judge that ask it."""
