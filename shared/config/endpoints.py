@@ -23,7 +23,7 @@ class EndpointConfig(Section, frozen=True, kw_only=True):
         usd_per_mtok_out: price of a million tokens of answer.
         max_tokens: of an answer, reasoning included.
         most_tokens: where an answer was cut off it is asked for again with twice the tokens, up to this many.
-        temperature: None leaves it to the endpoint; some models refuse it.
+        temperature: None leaves it to the endpoint; OpenAI's reasoning models and Anthropic's own API refuse any.
         timeout_s: of one call.
         retries: of a call that was turned down for now (429), failed (5xx) or got no answer.
         concurrent: calls at the same time.

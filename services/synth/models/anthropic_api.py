@@ -47,8 +47,11 @@ class AnthropicEndpoint:
         from anthropic import AsyncAnthropic  # seconds to load, so not before it is asked for
 
         self._settings, self._key = settings, key
+        # The SDK sends the key as a bearer token, as the company's own API has it now; others know the header that came before.
+        others = {"x-api-key": key} if key and settings.base_url else {}
         self._client = AsyncAnthropic(
             api_key=key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=settings.retries,
+            default_headers=others,
         )  # fmt: skip
 
     async def ask(self, call: Call) -> Answer:
@@ -73,7 +76,7 @@ class AnthropicEndpoint:
 def _request(call: Call) -> dict[str, Any]:
     request: dict[str, Any] = {"model": call.model, "messages": texts(call), "max_tokens": call.max_tokens}
     if call.temperature is not None:
-        request["temperature"] = call.temperature
+        request["extra_body"] = {"temperature": call.temperature}  # not an argument of the SDK any more
     if call.structured == "schema":
         request["output_config"] = {"format": {"type": "json_schema", "schema": call.schema}}
     elif call.structured == "tool":
