@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -42,7 +43,7 @@ class House:
     def _next(self, _: Asked) -> Act:
         return self.acts.pop(0) if self.acts else said(RED)
 
-    def models(self, key: str = KEY, usd: float = 0.0, calls: int = 0, **settings: object) -> Models:
+    def models(self, key: str = KEY, usd: float = 0.0, calls: int = 0, **settings: Any) -> Models:
         """A client, as after a start of the process."""
         url = f"{self.server.url}/v1" if self.api == "openai" else self.server.url
         wanted = {"api": self.api, "base_url": url, "model": "m-1", "key_env": "THE_KEY", "max_tokens": 100, "most_tokens": 300}
@@ -183,7 +184,10 @@ async def test_the_key_is_told_by_its_name_only_and_kept_nowhere(house: House, c
 
 
 async def test_no_call_is_made_that_could_cost_more_than_there_is_left(house: House) -> None:
-    prices = {"usd_per_mtok_in": 1000.0, "usd_per_mtok_out": 2000.0}  # an answer: 0.1 + 0.1; at most 0.2 and the prompt
+    prices: dict[str, Any] = {
+        "usd_per_mtok_in": 1000.0,
+        "usd_per_mtok_out": 2000.0,
+    }  # an answer: 0.1 + 0.1; at most 0.2 and the prompt
     models = house.models(usd=0.5, **prices)
     await models.ask("builder", "one", Colour)
     assert models.budget.usd == pytest.approx(0.2)
