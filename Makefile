@@ -45,7 +45,7 @@ images: ## build the images that docker-compose.yml starts (a docker engine; min
 	@scripts/images.sh
 
 test-compose: setup images ## start docker-compose.yml for real, train a step through it, kill a proxy and a collector
-	@$(BIN)/python -m pytest tests/e2e -m compose
+	@$(call pytest,tests/e2e -m compose)
 
 test-fleet: test-kubernetes ## these, and tests that build images of harnesses (half an hour)
 	@$(BIN)/python -m pytest tests/e2e -m "fleet and harness"

@@ -3,7 +3,7 @@
 #
 #   source DIR/env && scripts/base-images.sh DIR     as root; DIR as for docker-engine.sh
 #
-# debian:bookworm-slim by debootstrap, python:3.11-slim on top of it; apt works in both. An image that is there, or can be
+# debian:bookworm-slim by debootstrap, python:3.11-slim on top of it, with the libraries that vLLM loads; apt works in both. An image that is there, or can be
 # pulled, is left as it is. The certificates that this machine trusts go into them, so do not publish those. A minute or two.
 set -euo pipefail
 
@@ -58,7 +58,9 @@ make_python_image() {
   docker build -q -t "$PYTHON_IMAGE" - >/dev/null <<EOF
 FROM $DEBIAN_IMAGE
 ENV LANG=C.UTF-8 PIP_CERT=$CERTIFICATES SSL_CERT_FILE=$CERTIFICATES
-RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends python3 python3-venv python3-pip >/dev/null \
+RUN apt-get -qq -o Acquire::Retries=3 update \
+ && apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends \
+      python3 python3-venv python3-pip libnuma1 libstdc++6 libgomp1 >/dev/null \
  && rm -rf /var/lib/apt/lists/* /usr/lib/python3*/EXTERNALLY-MANAGED \
  && for name in python python3; do ln -s /usr/bin/python3 /usr/local/bin/\$name; done && ln -s /usr/bin/pip3 /usr/local/bin/pip
 CMD ["python3"]

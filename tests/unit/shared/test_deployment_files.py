@@ -60,7 +60,7 @@ def test_the_orchestrator_may_do_what_it_asks_for_and_no_more() -> None:
 def test_compose_and_cluster_run_the_same_program(name: str) -> None:
     [container] = containers(f"{name}.yaml")
     service = SERVICES[name]
-    assert container["image"] == service["image"]
+    assert container["image"] == service["image"].removesuffix("-alpine")  # which has what a health check takes
     assert [VARIABLE.sub(r"\1", word) for word in container["args"]] == [VARIABLE.sub(r"\1", w) for w in service["command"]]
 
 
@@ -104,6 +104,13 @@ def test_what_stays_up_says_whether_it_is_well_and_is_started_again() -> None:
     for service in LASTING.values():
         assert service["restart"] == "unless-stopped"
         assert service["healthcheck"]["test"][0] == "CMD"
+
+
+def test_who_needs_the_servers_waits_until_they_are_well() -> None:
+    assert all(SERVICES[name]["healthcheck"]["test"][0] == "CMD" for name in ("nats", "redis"))
+    for name in ("proxy", "orchestrator", "collector", "trainer", "openforge"):
+        needed = SERVICES[name]["depends_on"]
+        assert needed["nats"] == needed["redis"] == {"condition": "service_healthy"}
 
 
 def test_a_service_has_longer_to_stop_than_it_takes_to_drain() -> None:
