@@ -25,6 +25,7 @@ from shared.errors import ConfigError, ForgeError
 from shared.events import Message
 from shared.keys import ORCHESTRATOR
 from shared.log import log_context, setup_logging
+from shared.rotation import MB, Bound
 from shared.store.assembly import Assembly
 from shared.store.blobs import Blobs
 from shared.store.boxes import Boxes
@@ -205,7 +206,8 @@ async def serve(name: ServiceName, config: Config) -> None:
 def main(name: ServiceName, config: Config) -> None:
     """The body of `openforge serve`: logging, the event loop, and an end together with the supervisor."""
     die_with_parent()
-    setup_logging(run_folder(config) / "logs" / f"{name}.jsonl", config.log.format, secrets_of(config))
+    file, bound = run_folder(config) / "logs" / f"{name}.jsonl", Bound(config.log.file_mb * MB, config.log.older_files)
+    setup_logging(file, config.log.format, secrets_of(config), bound=bound)
     with log_context(run=config.run.id, service=name):
         uvloop.run(serve(name, config))
 

@@ -12,10 +12,13 @@ from typing import Literal
 
 import orjson
 
+from shared.rotation import MB, Bound, RotatingHandler
+
 _context: ContextVar[dict[str, str]] = ContextVar("openforge_log", default={})  # noqa: B039 - never mutated, always replaced
 
 Style = Literal["text", "json"]
 HIDDEN = "[SECRET]"
+BOUND = Bound(32 * MB, 3)
 _SHORTEST = 6
 _LOOKS_SECRET = re.compile(
     r"(/run/)[A-Za-z0-9_-]{43}"  # of a session
@@ -93,7 +96,8 @@ class TextFormatter(logging.Formatter):
 
 
 def setup_logging(
-    file: Path | None = None, style: Style = "text", secrets: Iterable[str] = (), level: int = logging.INFO
+    file: Path | None = None, style: Style = "text", secrets: Iterable[str] = (), level: int = logging.INFO,
+    bound: Bound = BOUND,
 ) -> None:  # fmt: skip
     """Sends what is logged to stderr, and everything from `level` up to `file` as JSON lines.
 
@@ -103,6 +107,7 @@ def setup_logging(
             the file, for whoever collects what containers say.
         secrets: that no line may hold.
         level: the lowest.
+        bound: how much the file may hold.
     """
     hide = Hiding(secrets)
     console = logging.StreamHandler(sys.stderr)
@@ -111,7 +116,7 @@ def setup_logging(
     handlers: list[logging.Handler] = [console]
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
-        to_file = logging.FileHandler(file)
+        to_file = RotatingHandler(file, bound)
         to_file.setFormatter(JsonFormatter(hide))
         handlers.append(to_file)
     logging.basicConfig(level=level, handlers=handlers, force=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.config.base import Section
+from shared.config.base import Count, Section, Whole
 
 
 class TracesConfig(Section, frozen=True, kw_only=True):
@@ -18,9 +18,13 @@ class TracesConfig(Section, frozen=True, kw_only=True):
             OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE).
         sample: share of the rollouts that are traced; groups and steps all are.
         content: put the messages of model calls into their spans, too.
+        file_mb: size from which a file of `file` is put aside, as `<name>.jsonl.1`.
+        older_files: of a process that are kept beside it; the oldest goes.
     """
 
     to: Literal["off", "file", "otlp"] = "off"
     endpoint: Annotated[str, Meta(pattern=r"^https?://[^/\s]+(/\S*)?$")] = "http://127.0.0.1:4318/v1/traces"
     sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
     content: bool = False
+    file_mb: Count = 256
+    older_files: Whole = 3

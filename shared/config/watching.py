@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.config.base import Port, Positive, Section
+from shared.config.base import Count, Port, Positive, Section, Whole
 
 
 class MetricsConfig(Section, frozen=True, kw_only=True):
@@ -24,10 +24,14 @@ class MetricsConfig(Section, frozen=True, kw_only=True):
 
 
 class LogConfig(Section, frozen=True, kw_only=True):
-    """What services log; `logs/<service>.jsonl` of the run folder has all of it in any case.
+    """What services log; `logs/<service>.jsonl` of the run folder has it in any case.
 
     Attributes:
         format: on their standard error: `text`, warnings and worse, or `json`, all of it, an object a line, for containers.
+        file_mb: size from which such a file is put aside, as `<service>.jsonl.1`.
+        older_files: of a service that are kept beside it; the oldest goes.
     """
 
     format: Literal["text", "json"] = "text"
+    file_mb: Count = 32
+    older_files: Whole = 3

@@ -20,6 +20,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from shared.config import TracesConfig
+from shared.rotation import MB, Bound, rotate
 from shared.trace.context import Place
 from shared.trace.spans import Span
 
@@ -46,8 +47,9 @@ class Export:
     def __init__(self, config: TracesConfig, folder: Path, service: str, version: str) -> None:
         about = {"service.name": service, "service.namespace": "openforge", "service.version": version}
         self._resource = Resource.create(about | {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"})
+        bound = Bound(config.file_mb * MB, config.older_files)
         to_file = config.to == "file"
-        self._exporter = FileExporter(folder / "traces", service) if to_file else OTLPSpanExporter(config.endpoint)
+        self._exporter = FileExporter(folder / "traces", service, bound) if to_file else OTLPSpanExporter(config.endpoint)
         self._batches = BatchSpanProcessor(self._exporter, max_queue_size=_QUEUE, schedule_delay_millis=_EVERY_MS)
 
     def take(self, spans: Sequence[Span]) -> None:
@@ -86,17 +88,20 @@ class FileExporter(SpanExporter):
     Args:
         folder: of the files; made if there is none.
         service: that the file is named after.
+        bound: how much it may hold.
     """
 
-    def __init__(self, folder: Path, service: str) -> None:
+    def __init__(self, folder: Path, service: str, bound: Bound) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / f"{service}-{socket.gethostname()}-{os.getpid()}.jsonl"
+        self._bound = bound
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Writes a batch."""
         try:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(encode_spans(spans).to_json() + "\n")
+            rotate(self._file, self._bound)
         except OSError as e:
             log.warning("spans could not be written: %s", e)
             return SpanExportResult.FAILURE

@@ -19,6 +19,7 @@ from shared.config import BusConfig
 from shared.events import CallRecorded, Message, RolloutScheduled, SessionSealed
 from shared.keys import OPERATOR
 from tests.e2e.stacks import REPO, find_service
+from tests.e2e.traced import check_step, spans_in
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -113,7 +114,7 @@ def check_that_nothing_was_lost_or_doubled(messages: list[Message], summary: dic
 
 
 async def test_a_coin_in_place_of_the_verifier_teaches_nothing_though_rollouts_run_ahead(tmp_path: Path) -> None:
-    sets = ("trainer.eval_episodes=128", "trainer.pace.mode=async", "trainer.pace.max_staleness=1")
+    sets = ("trainer.eval_episodes=128", "trainer.pace.mode=async", "trainer.pace.max_staleness=1", "traces.to=file")
     args = ("--seed", "1", "--steps", "3", "--reward", "coin")
     ended = await demo(tmp_path, *args, *(word for text in sets for word in ("--set", text)))
     s = ended.summary
@@ -124,3 +125,8 @@ async def test_a_coin_in_place_of_the_verifier_teaches_nothing_though_rollouts_r
     # Step 2 begins with groups that were started for the weights before it.
     assert [step.get("staleness/max", 0) <= 1 for step in steps] == [True] * len(steps)
     assert any(step.get("staleness/max") == 1 for step in steps), steps
+    spans = spans_in(ended.folder / "traces")
+    stepped = [s for s in spans if s["name"].startswith("step ")]
+    assert len(stepped) == 3
+    for step in stepped:
+        check_step(step, spans)

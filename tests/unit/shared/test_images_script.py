@@ -12,7 +12,13 @@ import pytest
 
 REPO = Path(__file__).parents[3]
 SCRIPT = REPO / "scripts" / "images.sh"
-NEEDED = ("scripts/images.sh", "scripts/pins.py", "pyproject.toml", "requirements/cpu.lock", "requirements/vllm-alias/pyproject.toml")
+NEEDED = (
+    "scripts/images.sh",
+    "scripts/pins.py",
+    "pyproject.toml",
+    "requirements/cpu.lock",
+    "requirements/vllm-alias/pyproject.toml",
+)
 
 
 def refused(*images: str, **environment: str) -> str:
