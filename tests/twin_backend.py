@@ -14,7 +14,7 @@ from pathlib import Path
 
 from services.orchestrator.backends.port import Box, Ran, Seen, Stage
 from services.orchestrator.spec import Status
-from shared.errors import ForgeError, SandboxAway, SandboxError
+from shared.errors import ForgeError, QuotaError, SandboxAway, SandboxError
 from tests.unit.orchestrator.statuses import phase_status
 
 WORKDIR = "/app"
@@ -54,13 +54,16 @@ class Place:
         plays: what a box does; by default what its spec's agent says.
         started: names, each as often as a sandbox of it was made.
         away: nothing answers.
+        full: there is no room for another one.
+        refused: how often that was said.
         grace_s: of the runners.
     """
 
     def __init__(self, plays: Callable[[Box], Play] | None = None) -> None:
         self.plays = plays or (lambda box: Play(box.spec["phases"][0]["argv"][-1]))
         self.started: list[str] = []
-        self.away = False
+        self.away = self.full = False
+        self.refused = 0
         self.grace_s = 0.1
         self.listeners: set[asyncio.Queue[Seen]] = set()
         self._sandboxes: dict[str, _Sandbox] = {}
@@ -81,7 +84,14 @@ class Place:
         return list(self._sandboxes.values())
 
     def make(self, box: Box) -> None:
-        """Makes a sandbox."""
+        """Makes a sandbox.
+
+        Raises:
+            QuotaError: there is no room.
+        """
+        if self.full:
+            self.refused += 1
+            raise QuotaError("the twin is full")
         sandbox = _Sandbox(box, self.plays(box), Seen(box.name, "schedule"))
         self._sandboxes[box.name] = sandbox
         self.started.append(box.name)

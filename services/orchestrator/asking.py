@@ -87,7 +87,8 @@ class Asking:
         )  # fmt: skip
 
     async def ask(self, job: Job, attempt: Attempt) -> None:
-        """Asks for the sandbox; waits for `stages.schedule_s` while the backend is away or full.
+        """Asks for the sandbox; waits for `stages.schedule_s` while the backend is away or full. That it was asked for is noted
+        once the backend took it: a successor of one that was killed before asks again, which changes nothing where it is there.
 
         Raises:
             TaskError, HarnessError: it cannot be planned.
@@ -104,10 +105,10 @@ class Asking:
             family=_family(task), limit_s=agent["timeout_s"], deadline_s=box.deadline_s,
             apart=task.verifier.separate, model=not solves(agent),
         )  # fmt: skip
-        self._records.ask(job.rollout, asked)
         job.asked = asked
         await while_away(self._config.orchestrator.stages.schedule_s)(self._backend.start, box)
         job.made = True
+        self._records.ask(job.rollout, asked)
 
     async def ask_verifier(self, job: Job) -> float:
         """Asks for the sandbox of a verifier that does not share the agent's, and hands it what the agent left. Gives the

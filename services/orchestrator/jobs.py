@@ -21,7 +21,7 @@ class Job:
 
     Attributes:
         rollout: where it stands.
-        asked: what the current attempt's sandbox is asked for with, once that is about to happen (or an earlier one did it).
+        asked: what the current attempt's sandbox is asked for with, from then on (or from before a restart).
         made: the backend took that.
         verifier: name of the sandbox of its own that its verifier runs in, once the agent's has ended.
         announced: it was said on the bus that the current attempt waits.

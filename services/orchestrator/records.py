@@ -1,7 +1,7 @@
 """What the orchestrator knows of rollouts, in the run folder, so that a restarted one goes on where the last one stopped.
 
 rollouts/<session id>/start.json     the command and the number of the attempt: it was accepted
-                      asked.json     limits of its sandbox: it was asked for
+                      asked.json     limits of its sandbox: the backend took it
                       spec.json      what the runner was told, where it is a process of this machine; it goes with the sandbox
                       status.json    what the runner tells
                       outcome.json   the attempt's last message, written once it was published
@@ -86,7 +86,7 @@ class Records:
         replace_file(folder / START, msgspec.json.encode(accepted))
 
     def ask(self, rollout: Rollout, asked: Asked) -> None:
-        """Notes that the current attempt's sandbox is asked for."""
+        """Notes that the current attempt's sandbox was asked for, and taken by the backend."""
         replace_file(self.folder(rollout) / ASKED, msgspec.json.encode(asked))
 
     def report(self, rollout: Rollout, outcome: Outcome) -> None:

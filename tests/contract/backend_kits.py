@@ -44,7 +44,7 @@ class TwinKit:
 
     def box(self, script: str, name: str = "r1-a1", *, timeout_s: float = 120.0, grace_s: float = 0.3) -> Box:
         phase: Phase = {"argv": [script], "timeout_s": timeout_s}  # type: ignore[typeddict-item]
-        spec: Spec = {"phases": [phase], "grace_s": grace_s}  # type: ignore[typeddict-item]
+        spec: Spec = {"phases": [phase], "grace_s": grace_s, "lease_s": 0.0}  # type: ignore[typeddict-item]
         return Box(name, {}, spec, self._folder)
 
     def broken(self, name: str = "r1-a1") -> Box:

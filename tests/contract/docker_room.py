@@ -111,7 +111,7 @@ class Room:
 
 def box(name: str, folder: Path, **fields: Any) -> Box:
     """What is asked for."""
-    spec = cast(Spec, {"phases": [{"cwd": "/tmp"}]})
+    spec = cast(Spec, {"phases": [{"cwd": "/tmp"}], "lease_s": 0.0})
     return Box(name=name, labels={"rollout": "r"}, spec=spec, folder=folder, **fields)
 
 

@@ -36,7 +36,9 @@ SESSION_ID = "g1-0-a1"
 def box(name: str = SESSION_ID, run: str = "run1", workdir: str = "/app", **fields: Any) -> Box:
     """A sandbox of a run."""
     labels = {"run": run, "rollout": name, "group": "g1", "task": "find-the-word", "harness": "react"}
-    spec = cast(Spec, {"phases": [{"name": "agent", "cwd": workdir, "fresh": []}]})  # a backend reads nothing else of it
+    spec = cast(
+        Spec, {"phases": [{"name": "agent", "cwd": workdir, "fresh": []}], "lease_s": 600.0}
+    )  # a backend reads nothing else of it
     return Box(**{"name": name, "labels": labels, "harness": "react", "spec": spec, "folder": Path("/nowhere"), **fields})
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from services.orchestrator.spec import Unpack
 
-PATIENCE_S = 600.0  # the proxy may restart, and the store behind it
+PATIENCE_S = 600.0  # without a lease: the proxy may restart, and the store behind it
 ANSWER_S = 60.0
 LARGEST = 512 << 20  # bytes of an answer
 LARGEST_LEFT = 64 << 20  # bytes of what is left, as the proxy has it
@@ -39,7 +39,7 @@ class Source:
         patience_s: how long to go on trying while it is away.
     """
 
-    def __init__(self, target: str, ticket: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, target: str, ticket: str, patience_s: float) -> None:
         self._target, self._ticket, self._patience_s = target, ticket, patience_s
 
     def get(self, name: str) -> bytes:

@@ -4,6 +4,7 @@ Its environment:
 
     OPENFORGE_PROXY    the proxy's routes for harnesses: `tcp:host:port` or `unix:/path`
     OPENFORGE_TICKET   opens what the orchestrator left there for this sandbox; nobody else in the container gets to know it
+    OPENFORGE_LEASE    seconds for which the proxy may be away while something is fetched; 0 or missing: ten minutes
     OPENFORGE_STATUS   file for the status (Kubernetes: the container's termination message); may be missing
 
 The status is also the last line that it prints. It exits with 0 whenever it has told a status; with any other exit code it was
@@ -18,7 +19,7 @@ import os
 import signal
 import sys
 
-from services.orchestrator.runner.fetch import Source
+from services.orchestrator.runner.fetch import PATIENCE_S, Source
 from services.orchestrator.runner.files import TaskFault, empty
 from services.orchestrator.runner.leave import leave
 from services.orchestrator.runner.phases import Runner
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from services.orchestrator.spec import Spec, Status
 
 PROXY_VAR, TICKET_VAR, STATUS_VAR = "OPENFORGE_PROXY", "OPENFORGE_TICKET", "OPENFORGE_STATUS"
+LEASE_VAR = "OPENFORGE_LEASE"
 SPEC = "spec"
 """Name that the spec is left under."""
 MANIFEST = "/openforge/manifest.json"
@@ -50,7 +52,7 @@ class Ended(Exception):
 def main() -> None:
     """Never returns."""
     prctl(PR_SET_DUMPABLE, 0)  # before anything of the task runs: its environment holds the ticket
-    source = Source(os.environ[PROXY_VAR], os.environ[TICKET_VAR])
+    source = Source(os.environ[PROXY_VAR], os.environ[TICKET_VAR], float(os.environ.get(LEASE_VAR, 0)) or PATIENCE_S)
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     status: Status = {"pid": os.getpid(), "phase": "cancelled", "error": None, "phases": {}}

@@ -33,7 +33,7 @@ LEFT = json.dumps(STATUS).encode()
 
 
 def box(**fields: Any) -> Box:
-    spec = cast(Spec, {"phases": [{"cwd": "/app"}, {"cwd": "/elsewhere"}]})
+    spec = cast(Spec, {"phases": [{"cwd": "/app"}, {"cwd": "/elsewhere"}], "lease_s": 600.0})
     return Box(name="r1-a1", labels={"rollout": "r1", "task": "fix"}, spec=spec, folder=Path("/runs/x"), **fields)
 
 
@@ -69,7 +69,11 @@ def test_labels_of_the_box_cannot_name_another_run() -> None:
 
 
 def test_a_container_knows_its_ticket_and_where_the_proxy_is_and_its_status_belongs() -> None:
-    wanted = ["OPENFORGE_PROXY=unix:/openforge-proxy", "OPENFORGE_TICKET=the-ticket"]
+    wanted = [
+        "OPENFORGE_PROXY=unix:/openforge-proxy",
+        "OPENFORGE_TICKET=the-ticket",
+        "OPENFORGE_LEASE=600",
+    ]
     assert config(box())["Env"] == [*wanted, f"OPENFORGE_STATUS={STATUS_FILE}"]
 
 

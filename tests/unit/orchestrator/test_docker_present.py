@@ -50,7 +50,7 @@ async def test_one_that_comes_to_be_while_the_others_are_listed_is_not_missing()
     backend = DockerBackend(
         engine, Place("run", "/sockets", "public", ResourcesConfig()), engine, engine, engine, DockerConfig()
     )
-    spec = cast(Spec, {"phases": [{"cwd": "/tmp"}]})
+    spec = cast(Spec, {"phases": [{"cwd": "/tmp"}], "lease_s": 0.0})
     backend._making["s1"] = making = asyncio.create_task(backend._make(Box("s1", {}, spec, Path("/"))))
     making.add_done_callback(lambda made: backend._made("s1", made))
     making.add_done_callback(lambda _: engine.made.set())

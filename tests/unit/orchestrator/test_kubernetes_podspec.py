@@ -93,6 +93,7 @@ def test_the_runner_finds_its_ticket_and_the_harness_which_it_cannot_change() ->
     assert main["command"] == list(ENTRY)
     assert env == {
         "OPENFORGE_PROXY": "tcp:10.0.0.1:80", "OPENFORGE_TICKET": "t", "OPENFORGE_STATUS": main["terminationMessagePath"],
+        "OPENFORGE_LEASE": "600",
     }  # fmt: skip
     assert {"name": "openforge", "mountPath": "/openforge", "readOnly": True} in main["volumeMounts"]
     assert (harness["image"], harness["volumeMounts"]) == (

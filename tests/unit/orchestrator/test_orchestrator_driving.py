@@ -374,6 +374,23 @@ async def test_two_hundred_running_are_adopted_none_twice_and_none_left(stage: T
     assert sorted(stage.place.started) == sorted(f"{name}-a1" for name in names)
 
 
+async def test_an_attempt_that_waited_for_room_when_its_orchestrator_was_killed_is_made_by_the_next_one(
+    stage: Theatre, make_task: MakeTask
+) -> None:
+    stage.place.full = True
+    first = stage.service()
+    await first.start()
+    await stage.ask(make_task())
+    await until(lambda: stage.place.refused > 0, "it to be refused")
+    await _kill(first)
+    async with stage.orchestrator():
+        await asyncio.sleep(0.2)  # long enough for sandboxes to be compared with those that there should be
+        stage.place.full = False
+        outcome = await stage.ear.outcome()
+    assert isinstance(outcome, RolloutFinished), outcome
+    assert (outcome.attempt, outcome.reward, stage.place.started) == (1, 1.0, ["r1-a1"])
+
+
 async def test_many_may_wait_without_a_task_each(stage: Theatre, make_task: MakeTask) -> None:
     task, many = make_task(), 2_000
     stage.place.plays = lambda box: Play("sleep 600")

@@ -64,8 +64,9 @@ class Depots:
         return phase
 
     @asynccontextmanager
-    async def runner(self, ticket: str, *around: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def runner(self, ticket: str, *around: str, lease: str = "0") -> AsyncIterator[asyncio.subprocess.Process]:
         env = {"OPENFORGE_PROXY": self.address, "OPENFORGE_TICKET": ticket, "OPENFORGE_STATUS": str(self.top / "status")}
+        env["OPENFORGE_LEASE"] = lease
         process = await asyncio.create_subprocess_exec(
             *around, sys.executable, "-I", "-S", "-c", RUN_INSIDE, ROOT, env=env, stdout=asyncio.subprocess.PIPE
         )
@@ -125,6 +126,15 @@ async def test_agent_and_verifier_run_and_the_status_is_told_twice(depots: Depot
     assert printed.startswith("--- agent ---\nsaid\nls: cannot access")
     assert "\n--- verify ---\n" in printed
     assert (seen / "data" / "link").read_text() == (tests_dir / "test.sh").read_text()
+
+
+async def test_a_runner_whose_proxy_is_away_ends_with_the_lease(depots: Depots) -> None:
+    depots.address = f"unix:{depots.top}/nobody.sock"
+    async with depots.runner("ticket", lease="0.3") as process, asyncio.timeout(60):
+        await process.communicate()
+    status = json.loads((depots.top / "status").read_text())
+    assert status["phase"] == "failed"
+    assert "did not answer for 0.3 s" in status["error"]
 
 
 async def test_what_a_sandbox_leaves_is_with_the_proxy_when_it_has_ended(depots: Depots, tmp_path: Path) -> None:

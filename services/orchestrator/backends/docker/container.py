@@ -71,7 +71,10 @@ def container_config(box: Box, place: Place, image: str, tools: str, ticket: str
     """
     return {
         "Image": image, "Entrypoint": list(ENTRY), "Cmd": [], "User": "0:0", "WorkingDir": "/", "Hostname": HOSTNAME,
-        "Env": [f"OPENFORGE_PROXY=unix:{SOCKETS}", f"OPENFORGE_TICKET={ticket}", f"OPENFORGE_STATUS={STATUS_FILE}"],
+        "Env": [
+            f"OPENFORGE_PROXY=unix:{SOCKETS}", f"OPENFORGE_TICKET={ticket}", f"OPENFORGE_LEASE={box.spec['lease_s']:g}",
+            f"OPENFORGE_STATUS={STATUS_FILE}",
+        ],
         "Labels": labels(box, place.run),
         "Healthcheck": {"Test": ["NONE"]}, "StopSignal": "SIGTERM", "Tty": False,
         "HostConfig": {

@@ -25,7 +25,7 @@ from services.orchestrator.backends.kubernetes.podnames import (
 )
 from services.orchestrator.backends.port import Box, Resources
 from services.orchestrator.harnesses.layout import ENTRY, TOOLS
-from services.orchestrator.runner.inside import PROXY_VAR, STATUS_VAR, TICKET_VAR
+from services.orchestrator.runner.inside import LEASE_VAR, PROXY_VAR, STATUS_VAR, TICKET_VAR
 from shared.config import KubernetesConfig, ResourcesConfig
 from shared.errors import TaskError
 
@@ -99,6 +99,7 @@ def pod(box: Box, place: Place, proxy: str, ticket: str) -> Manifest:
         "name": MAIN, "image": image, "imagePullPolicy": settings.pull_policy, "command": list(place.entry),
         "env": [
             {"name": PROXY_VAR, "value": proxy}, {"name": TICKET_VAR, "value": ticket}, {"name": STATUS_VAR, "value": STATUS},
+            {"name": LEASE_VAR, "value": f"{box.spec['lease_s']:g}"},
         ],
         "resources": size, "securityContext": _container_rights(uid), "volumeMounts": _mounts(work, _folders(box)),
         "workingDir": _start_folder(box, work, uid), "terminationMessagePath": STATUS, "terminationMessagePolicy": "File",
