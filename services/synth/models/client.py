@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -65,17 +65,18 @@ class Models:
         self._asking: dict[str, asyncio.Task[Answer]] = {}
         budget.count(answers.paid(run_id))
 
-    async def ask(self, role: Role, text: str, kind: type[T]) -> Reply[T]:
-        """Asks a model for a value. An answer that is cut off is asked for again with more tokens, one that is not of that kind
-        once more with what is wrong with it.
+    async def ask(self, role: Role, text: str, kind: type[T], check: Callable[[T], str] | None = None) -> Reply[T]:
+        """Asks a model for a value. An answer that is cut off is asked for again with more tokens, one that cannot be used once
+        more with what is wrong with it.
 
         Args:
             role: whose model.
             text: the prompt.
             kind: msgspec Struct of the answer.
+            check: says what is wrong with a value of that kind; empty if nothing is.
 
         Raises:
-            MakerError: it refuses, or gives nothing of that kind.
+            MakerError: it refuses, or gives nothing that can be used.
             BudgetError: there is too little left for the call.
             EngineError: the endpoint does not answer for now.
             ConfigError: the role has no model, or its key is not there.
@@ -87,10 +88,10 @@ class Models:
         said = [Said(role="user", text=text)]
         answer = await self._whole(role, settings, said, kind, calls)
         try:
-            value = _read(answer, kind)
-        except msgspec.ValidationError as e:
+            value = _read(answer, kind, check)
+        except _Useless as e:
             said += [Said(role="assistant", text=answer.text or "(nothing)"), Said(role="user", text=_REPAIR.format(error=e))]
-            value = self._last(role, await self._whole(role, settings, said, kind, calls), kind)
+            value = self._last(role, await self._whole(role, settings, said, kind, calls), kind, check)
         return Reply(value, settings.model, tuple(calls))
 
     async def close(self) -> None:
@@ -101,10 +102,10 @@ class Models:
         for desk in self._desks.values():
             await desk.endpoint.close()
 
-    def _last(self, role: Role, answer: Answer, kind: type[T]) -> T:
+    def _last(self, role: Role, answer: Answer, kind: type[T], check: Callable[[T], str] | None) -> T:
         try:
-            return _read(answer, kind)
-        except msgspec.ValidationError as e:
+            return _read(answer, kind, check)
+        except _Useless as e:
             raise MakerError(f"the {role}'s answer cannot be used, nor could the one before: {e}") from None
 
     async def _whole(self, role: Role, settings: EndpointConfig, said: list[Said], kind: type[T], calls: list[str]) -> Answer:
@@ -170,14 +171,21 @@ class _Desk:
     free: asyncio.Semaphore
 
 
-def _read(answer: Answer, kind: type[T]) -> T:
-    """The value in an answer; raises msgspec.ValidationError, which says where it is wrong."""
+class _Useless(Exception):
+    """An answer that cannot be used, and why."""
+
+
+def _read(answer: Answer, kind: type[T], check: Callable[[T], str] | None) -> T:
+    """The value in an answer."""
     try:
-        return msgspec.json.decode(answer.text, type=kind)
-    except msgspec.ValidationError:
-        raise
+        value = msgspec.json.decode(answer.text, type=kind)
+    except msgspec.ValidationError as e:
+        raise _Useless(str(e)) from None
     except msgspec.DecodeError as e:
-        raise msgspec.ValidationError(f"it is no JSON: {e}") from None
+        raise _Useless(f"it is no JSON: {e}") from None
+    if check and (problem := check(value)):
+        raise _Useless(problem)
+    return value
 
 
 def _price(settings: EndpointConfig, tokens_in: int, tokens_out: int) -> float:

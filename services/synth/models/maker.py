@@ -1,0 +1,156 @@
+"""Tasks made by models: proposed from a seed, built on a domain's base, and mended with what a gate said."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from services.synth.model import Domain, Lineage, Proposal, Verdict
+from services.synth.models import folder as folders
+from services.synth.models.bases import Base, base_of
+from services.synth.models.client import Models, Reply
+from services.synth.models.kinds import Built, File, Idea, Mended
+from services.synth.models.prompts import Prompts
+from services.synth.models.seeds import Seed, Seeds
+from services.synth.models.variety import PERSONAS, SKILLS
+from shared.config import Role, SynthConfig
+from shared.errors import ConfigError, MakerError
+from shared.ids import slug
+
+T = TypeVar("T")
+_PROMPTS = ("propose", "build", "refine")
+_SKILLS = 2
+_SHOWN = 60_000
+"""Bytes of a task that a refiner is shown."""
+_SAID = 6000
+"""Characters of a verdict, from its end."""
+_bases = cache(base_of)
+
+
+class ModelMaker:
+    """See `Maker`.
+
+    Args:
+        settings: of synthesis.
+        models: that are asked.
+
+    Raises:
+        ConfigError: there is no model to build with, or seeds or prompts are not there.
+    """
+
+    def __init__(self, settings: SynthConfig, models: Models) -> None:
+        self._settings, self._models = settings, models
+        self._seeds = Seeds(settings.models, settings.seed)
+        self._prompts = Prompts(settings.models.prompts)
+        if not settings.models.of("proposer").model or not settings.models.of("builder").model:
+            raise ConfigError('generator = "models" needs a model: set synth.models.builder.model, base_url and key_env')
+        for domain in settings.domains:
+            _bases(domain)
+
+    async def propose(self, number: int) -> Proposal:
+        """See `Maker.propose`."""
+        settings, seed = self._settings, self._seeds.of(number)
+        rng = Random(f"{settings.seed}:{number}")
+        domain: Domain = settings.domains[number % len(settings.domains)]
+        values = {
+            "number": str(number), "domain": domain, "guide": _bases(domain).guide, "seed": seed.text or "(none)",
+            "seed_kind": seed.kind, "persona": rng.choice(settings.models.personas or PERSONAS),
+            "skills": "; ".join(rng.sample(settings.models.skills or SKILLS, _SKILLS)),
+        }  # fmt: skip
+        reply = await self._models.ask("proposer", self._prompts.fill("propose", values), Idea)
+        return self._proposal(number, domain, seed, reply)
+
+    def _proposal(self, number: int, domain: Domain, seed: Seed, reply: Reply[Idea]) -> Proposal:
+        idea = reply.value
+        if not idea.title.strip() or not idea.brief.strip():
+            raise MakerError("the proposer's idea has no title or no brief")
+        name = hashlib.sha256(f"{self._settings.seed}:{number}:{idea.title}".encode()).hexdigest()[:8]
+        task_id = f"{slug(idea.title.lower())[:50].strip('-')}-{name}"
+        roles: tuple[Role, ...] = ("proposer", "builder", "refiner")
+        lineage = Lineage(
+            generator="models", seed=self._settings.seed, source=seed.source, prompts=self._prompts.digests(*_PROMPTS),
+            models={role: self._settings.models.of(role).model for role in roles}, calls=list(reply.calls),
+        )  # fmt: skip
+        return Proposal(
+            task_id=task_id, domain=domain, family=seed.name or task_id, title=idea.title, brief=idea.brief,
+            details=msgspec.to_builtins(idea), lineage=lineage,
+        )  # fmt: skip
+
+    async def build(self, proposal: Proposal, folder: Path) -> None:
+        """See `Maker.build`."""
+        base = _bases(proposal.domain)
+        needed = "\n".join(f"- {path}" for path in base.needed)
+        values = {"task": task_text(proposal), "guide": base.guide, "example": base.example, "needed": needed}
+        reply = await self._models.ask("builder", self._prompts.fill("build", values), Built, _checked(base))
+        await asyncio.to_thread(lay, proposal, reply.value, base, folder)
+
+    async def refine(self, proposal: Proposal, folder: Path, failure: Verdict, number: int) -> bool:
+        """See `Maker.refine`."""
+        base = _bases(proposal.domain)
+        values = {
+            "task": task_text(proposal), "guide": base.guide, "number": str(number), "verdict": verdict_text(failure),
+            "files": folders.listing(folder, base.taken, _SHOWN),
+        }  # fmt: skip
+
+        def check(mended: Mended) -> str:
+            kept = [path for path in (folders.INSTRUCTION, *base.needed) if path in mended.removed]
+            removable = folders.problem([File(path, "x") for path in mended.removed], base.taken, ())
+            return f"{kept[0]} is needed" if kept else removable or folders.problem(mended.files, base.taken, ())
+
+        reply = await self._models.ask("refiner", self._prompts.fill("refine", values), Mended, check)
+        if not reply.value.files and not reply.value.removed:
+            return False
+        await asyncio.to_thread(folders.write, folder, reply.value.files, reply.value.removed)
+        await asyncio.to_thread(copy, base, folder)
+        return True
+
+
+def lay(proposal: Proposal, built: Built, base: Base, folder: Path) -> None:
+    """Writes a task folder: the base, what was built on it, and task.toml."""
+    folders.write(folder, [File(path, text) for path, text in base.files.items()])
+    for path in base.scripts:
+        (folder / path).chmod(0o755)
+    folders.write(folder, [*built.files, File(folders.INSTRUCTION, built.instruction)])
+    folders.write_toml(folder, f"{proposal.domain}/{proposal.task_id}", proposal.family, built.agent_minutes, dict(base.toml))
+    copy(base, folder)
+
+
+def copy(base: Base, folder: Path) -> None:
+    """Makes the files that are made of others."""
+    for target, source in base.copies.items():
+        folders.write(folder, [File(target, (folder / source).read_text(encoding="utf-8"))])
+
+
+def task_text(proposal: Proposal) -> str:
+    """A proposal, for a prompt."""
+    said = {name: proposal.details.get(name, "") for name in ("environment", "check")}
+    skills: Sequence[str] = proposal.details.get("skills", ())
+    return (
+        f"Title: {proposal.title}\n\nWhat is asked: {proposal.brief}\n\nWhat is there: {said['environment']}\n\n"
+        f"How it is checked: {said['check']}\n\nIt calls for: {'; '.join(skills)}"
+    )
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """What a gate said, for a prompt: the end of it, where there is much."""
+    evidence = msgspec.json.format(msgspec.json.encode(verdict.evidence)).decode()
+    said = f"Gate: {verdict.gate}\nReason: {verdict.reason}\n\n{verdict.detail[-_SAID:]}"
+    return f"{said}\n\nEvidence:\n{evidence[-_SAID:]}" if verdict.evidence else said
+
+
+def _checked(base: Base) -> Callable[[Built], str]:
+    """What is wrong with a task as it was built, empty if nothing is."""
+
+    def check(built: Built) -> str:
+        if not built.instruction.strip():
+            return "the instruction is empty"
+        return folders.problem(built.files, {*base.taken, folders.INSTRUCTION}, base.needed)
+
+    return check
