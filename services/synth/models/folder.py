@@ -60,7 +60,7 @@ def _too_much(files: Sequence[File]) -> str:
 def _bad(path: str) -> str:
     """Why a path cannot be written."""
     pure = PurePosixPath(path)
-    if not path or not path.isprintable() or "\\" in path or str(pure) != path:
+    if not pure.parts or not path.isprintable() or "\\" in path or str(pure) != path:
         return "is not written as paths are: folder/file"
     if pure.is_absolute() or ".." in pure.parts:
         return "leads out of the task"
