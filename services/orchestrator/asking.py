@@ -103,7 +103,7 @@ class Asking:
         agent = phase_of(spec, "agent")
         asked = Asked(
             family=_family(task), limit_s=agent["timeout_s"], deadline_s=box.deadline_s,
-            apart=task.verifier.separate, model=not solves(agent),
+            apart=task.verifier.separate, keeps=task.keeps, model=not solves(agent),
         )  # fmt: skip
         job.asked = asked
         await while_away(self._config.orchestrator.stages.schedule_s)(self._backend.start, box)

@@ -120,7 +120,8 @@ class Attempts:
             await self._clear_away(job.ended, outcome)
             if asked.apart:
                 await self._clear_away(verifier_of(job.ended), outcome)
-                await self._drop_handover(before, outcome)
+                if not asked.keeps:
+                    await self._drop_handover(before, outcome)
         job.ended = ""
 
     def _note(self, rollout: Rollout, outcome: Outcome) -> bool:

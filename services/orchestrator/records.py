@@ -37,6 +37,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         limit_s: wall-clock limit of its agent in seconds.
         deadline_s: seconds after which all in it has ended.
         apart: the verifier gets a sandbox of its own afterwards.
+        keeps: what is handed to it stays in the run folder.
         model: its agent calls a model; the task's own solution does not.
     """
 
@@ -44,6 +45,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float
     deadline_s: float
     apart: bool = False
+    keeps: bool = False
     model: bool = True
 
 

@@ -99,6 +99,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         timed_out: it was the agent's or the verifier's time.
         seconds: of agent and verifier.
         said: end of what agent and verifier printed.
+        session: recording session of the attempt that counted: what it left in the run folder lies in `rollouts/<session>`.
     """
 
     trial: Trial
@@ -107,3 +108,4 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     seconds: float = 0.0
     said: str = ""
+    session: str = ""

@@ -110,6 +110,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return str(self.metadata.get("serve", ""))
 
     @property
+    def keeps(self) -> bool:
+        """What is handed to a separate verifier stays in the run folder, for whoever had the task made."""
+        return self.metadata.get("keep_artifacts") is True
+
+    @property
     def compose(self) -> Path | None:
         """The file that describes several containers, if it has one."""
         return next((path for name in COMPOSE if (path := self.environment_dir / name).is_file()), None)
@@ -130,6 +135,8 @@ def load_task(folder: Path) -> Task:
         raise TaskError(f"{folder}/task.toml: task.name: expected a text")
     if "serve" in file.metadata and not (isinstance(file.metadata["serve"], str) and file.metadata["serve"].strip()):
         raise TaskError(f"{folder}/task.toml: metadata.serve: expected a shell command that serves on 127.0.0.1:$PORT")
+    if not isinstance(file.metadata.get("keep_artifacts", False), bool):
+        raise TaskError(f"{folder}/task.toml: metadata.keep_artifacts: expected true or false")
     steps = _steps(folder, file)
     return Task(
         folder=folder, name=name, instruction=steps[0].instruction, agent=file.agent, verifier=file.verifier,

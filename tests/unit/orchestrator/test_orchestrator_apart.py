@@ -59,6 +59,21 @@ async def test_a_verifier_of_its_own_sees_the_task_as_it_was_and_what_the_task_h
         await until(lambda: not list(open_folder.glob("*/r1*")), "both sandboxes to be cleared away")
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_what_was_handed_over_stays_where_the_task_says_so(house: House, make_task: MakeTask, keeps: bool) -> None:
+    house.proxy.script = commands(WRITE)
+    toml = APART + f"[metadata]\nkeep_artifacts = {str(keeps).lower()}\n"
+    async with house.orchestrator():
+        await house.publish(start(make_task(toml=toml, test=BOTH, files=GIVEN)))
+        outcome = await house.ear.outcome()
+        assert isinstance(outcome, RolloutFinished), outcome
+        await until(lambda: not list((house.root / "sandboxes").glob("*/r1*")), "both sandboxes to be cleared away")
+        if not keeps:
+            await until(lambda: not list(house.rollouts.glob("*/handover")), "what was handed over to go")
+    left = sorted(path.name for path in house.rollouts.glob("*/handover/*/*"))
+    assert left == (["artifacts", "out.txt", "results"] if keeps else [])
+
+
 async def test_what_was_not_left_is_not_handed_over(house: House, make_task: MakeTask) -> None:
     house.proxy.script = commands("echo hello > other.txt")
     async with house.orchestrator():
