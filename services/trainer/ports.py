@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from services.trainer.batch.samples import Sample
 from shared.config import ActorConfig, AlgorithmConfig, LoraConfig, OptimConfig, ParallelConfig
+
+Part = Literal["whole", "base", "adapters"]
+"""Of a model: all its weights with adapters added to them, all without, or the adapters alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,11 @@ class Learner(Protocol):
         """One policy-gradient step on all samples; the advantages are theirs."""
         ...
 
-    def export(self, file: Path) -> None:
-        """Writes all weights, shared ones under each of their names, as safetensors: what an engine loads."""
+    def export(self, file: Path, part: Part = "whole") -> None:
+        """Writes weights as safetensors, shared ones under each of their names: what an engine loads.
+
+        Of adapters, for a weight `w` two matrices: what is to be added to it is `w.lora_B` @ `w.lora_A`.
+        """
         ...
 
     def tensors(self) -> Mapping[str, Any]:

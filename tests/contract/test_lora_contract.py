@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from services.trainer.ports import LearnerSettings
+from services.trainer.ports import LearnerSettings, Part
 from services.trainer.weights.pushing import largest_gap
 from shared.config import ActorConfig, LoraConfig, OptimConfig, ParallelConfig
 from tests.contract.learner_kit import EXACT, model
@@ -23,6 +23,7 @@ __all__ = ["model"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
 
 RANK, ALPHA = 4, 32
+PARTS: tuple[Part, ...] = ("whole", "base", "adapters")
 PROBE = [s.ids for s in samples(3, 9)]
 
 
@@ -34,6 +35,13 @@ def make(model: Path, ranks: int = 1, rank: int = RANK) -> VerlLearner:
         lora=lora, optim=OptimConfig(lr=1e-2), actor=ActorConfig(use_kl_loss=True), parallel=ParallelConfig(ranks=ranks)
     )
     return VerlLearner(model, settings)
+
+
+def exported(learner: VerlLearner, file: Path) -> dict[str, torch.Tensor]:
+    """Its adapters."""
+    learner.export(file, "adapters")
+    found: dict[str, torch.Tensor] = load_file(file)
+    return found
 
 
 def test_only_adapters_learn_and_merged_they_are_the_same_model(model: Path, tmp_path: Path) -> None:
@@ -59,6 +67,21 @@ def test_only_adapters_learn_and_merged_they_are_the_same_model(model: Path, tmp
             assert delta.abs().max() > 1e-4, name
 
 
+def test_base_and_adapters_apart_make_the_whole(model: Path, tmp_path: Path) -> None:
+    from services.trainer.vllm.adapted import adapted
+
+    learner, parts = make(model), {}
+    learner.update(samples(4, 1))
+    for part in PARTS:
+        learner.export(tmp_path / part, part)
+        parts[part] = load_file(tmp_path / part)
+    assert all(torch.equal(parts["base"][name], weight) for name, weight in load_file(model / "model.safetensors").items())
+    found = dict(adapted(tmp_path / "base", parts["adapters"]))
+    assert found.keys() == parts["whole"].keys()
+    assert max(float((found[name] - weight).abs().max()) for name, weight in parts["whole"].items()) < 1e-6
+    assert max(float((parts["base"][name] - weight).abs().max()) for name, weight in parts["whole"].items()) > 1e-4
+
+
 def test_a_checkpoint_has_the_adapters_and_goes_on_exactly(model: Path, tmp_path: Path) -> None:
     whole, half = make(model), make(model)
     for seed in (1, 2):
@@ -78,6 +101,9 @@ def test_ranks_share_adapters(model: Path, tmp_path: Path) -> None:
     for learner in (one, two):
         learner.update(samples(4, 1))
     assert largest_gap(one.log_probs(PROBE), two.log_probs(PROBE)) < 10 * EXACT
+    ours, theirs = (exported(learner, tmp_path / f"{n}") for n, learner in enumerate((one, two)))
+    assert ours.keys() == theirs.keys()
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 1e-5
     two.save_model(tmp_path / "merged")
     assert largest_gap(two.log_probs(PROBE), make(tmp_path / "merged", rank=0).log_probs(PROBE)) < EXACT
     two.close()

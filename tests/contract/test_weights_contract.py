@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from services.dev.servers import free_port
@@ -130,6 +131,34 @@ async def test_what_adapters_learned_is_served(pushed: Pushed) -> None:
     plain = VerlLearner(folder / "model", LearnerSettings())
     assert largest_gap(plain.log_probs(PROBE), pushed.learner.log_probs(PROBE)) > WRONG
     pushed.learner = learner
+
+
+async def test_adapters_alone_are_pushed_and_added_to_what_was_written_once(pushed: Pushed) -> None:
+    from services.trainer.learner import VerlLearner
+
+    folder, first = pushed.folder.parent, pushed.learner
+    pushed.learner = VerlLearner(folder / "model", LearnerSettings(lora=LoraConfig(lora_rank=4, lora_alpha=32)))
+    base = pushed.folder / "base.safetensors"
+    pushed.learner.export(base, "base")
+    for _ in range(2):  # what came before them is not what the second ones are added to
+        pushed.learn()
+        pushed.version += 1
+        file = pushed.folder / f"adapters-{pushed.version}.safetensors"
+        pushed.learner.export(file, "adapters")
+        await pushed.engine.load(file, checksum(file), pushed.version, (base, checksum(base)))
+        assert await pushed.gap() < EXACT
+    assert file.stat().st_size < base.stat().st_size / 4
+    assert await pushed.engine.version() == str(pushed.version)
+    for kinds in ("A", "AB"):  # half of a pair; of other shapes than the weight
+        save_file({f"model.norm.weight.lora_{kind}": torch.ones(1, 1) for kind in kinds}, file)
+        with pytest.raises(EngineError, match="/update_weights"):
+            await pushed.engine.load(file, checksum(file), 99, (base, checksum(base)))
+    with pytest.raises(EngineError, match="/update_weights"):
+        await pushed.engine.load(file, checksum(file), 99, (base, checksum(file)))
+    assert await pushed.gap() < EXACT
+    pushed.learner = first
+    await pushed.push()
+    assert await pushed.gap() < EXACT
 
 
 async def test_only_files_under_the_root_are_loaded_and_generation_goes_on(pushed: Pushed) -> None:

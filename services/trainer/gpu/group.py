@@ -18,7 +18,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.single_controller.ray import RayClassWithInitArgs, RayWorkerGroup
 
-from services.trainer.ports import LearnerSettings
+from services.trainer.ports import LearnerSettings, Part
 from shared.errors import ForgeError
 
 _CLOSED = "the learner's processes were ended"
@@ -71,9 +71,9 @@ class RayGroup:
         """As a worker's."""
         self._call("set_lr", lr)
 
-    def export(self, file: Path) -> None:
+    def export(self, file: Path, part: Part = "whole") -> None:
         """As a worker's."""
-        self._call("export", file.resolve())
+        self._call("export", file.resolve(), part)
 
     def tensors(self) -> dict[str, Tensor]:
         """As a worker's."""

@@ -10,6 +10,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from services.trainer.ports import Part
 from services.trainer.verl import adapters
 
 WEIGHTS = "model.safetensors"
@@ -18,19 +19,19 @@ ADAPTER = "adapter"
 _NOT_COPIED = shutil.ignore_patterns("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt")
 
 
-def export(engine: Any, file: Path, *, writes: bool) -> None:
-    """Writes all weights of veRL's engine as safetensors, tied ones under each of their names.
+def export(engine: Any, file: Path, part: Part, *, writes: bool) -> None:
+    """Writes weights of veRL's engine as safetensors, tied ones under each of their names.
 
     All ranks call this, since each has a part of every weight; the one that `writes` writes.
     """
-    weights = tensors(engine)
+    weights = adapters.factors(engine) if part == "adapters" else tensors(engine, part)
     if writes:
         _save(weights, file)
 
 
-def tensors(engine: Any) -> dict[str, Tensor]:
+def tensors(engine: Any, part: Part = "whole") -> dict[str, Tensor]:
     """All weights of veRL's engine, tied ones under each of their names. All ranks call this."""
-    weights = _weights(engine)
+    weights = adapters.base(engine) if part == "base" else _weights(engine)
     return weights | {name: weights[source].clone() for name, source in _tied(engine).items()}
 
 

@@ -10,6 +10,7 @@ from verl.workers.engine_workers import TrainingWorker
 
 from services.trainer.learner import folders
 from services.trainer.learner.parts import whole
+from services.trainer.ports import Part
 from shared.errors import ConfigError
 
 
@@ -23,9 +24,9 @@ class OneWorker(TrainingWorker):  # type: ignore[misc]  # veRL ships no types
             group["lr"] = lr
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
-    def export(self, file: Path) -> None:
-        """Writes all weights as safetensors, tied ones under each of their names."""
-        folders.export(self.engine, file, writes=self.rank == 0)
+    def export(self, file: Path, part: Part = "whole") -> None:
+        """Writes weights as safetensors, tied ones under each of their names."""
+        folders.export(self.engine, file, part, writes=self.rank == 0)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[untyped-decorator]
     def tensors(self) -> dict[str, Tensor]:

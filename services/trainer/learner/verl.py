@@ -26,7 +26,7 @@ from services.trainer.learner.loss import policy_loss
 from services.trainer.learner.metrics import mean_of_steps, scalars
 from services.trainer.learner.prepare import cut_steps, set_policies
 from services.trainer.learner.share import evened, idle
-from services.trainer.ports import LearnerSettings, Update
+from services.trainer.ports import LearnerSettings, Part, Update
 from services.trainer.ranks.group import RankGroup
 from services.trainer.verl.vision import Vision, is_vision
 from shared.errors import ForgeError
@@ -86,9 +86,9 @@ class VerlLearner:
         steps = [self._step(batch[rows], last=i == len(plan)) for i, rows in enumerate(plan, 1)]
         return Update(metrics | mean_of_steps(steps), gaps)
 
-    def export(self, file: Path) -> None:
-        """Writes all weights as safetensors (fp32), tied ones under each of their names."""
-        self._worker.export(file)
+    def export(self, file: Path, part: Part = "whole") -> None:
+        """Writes weights as safetensors (fp32), tied ones under each of their names."""
+        self._worker.export(file, part)
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights (fp32), tied ones under each of their names."""

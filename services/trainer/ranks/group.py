@@ -15,6 +15,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
+from services.trainer.ports import Part
 from services.trainer.ranks.child import serve
 from shared.errors import ForgeError
 
@@ -78,9 +79,9 @@ class RankGroup:
         """As a worker's."""
         self.call("set_lr", lr)
 
-    def export(self, file: Path) -> None:
+    def export(self, file: Path, part: Part = "whole") -> None:
         """As a worker's."""
-        self.call("export", file)
+        self.call("export", file, part)
 
     def tensors(self) -> dict[str, Tensor]:
         """As a worker's."""

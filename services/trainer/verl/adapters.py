@@ -5,6 +5,7 @@ veRL's own exports of merged weights are in bf16, or with one rank those of the 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from torch.distributed.tensor import DTensor
 from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
 
 from shared.config import LoraConfig
+
+_LAYER = re.compile(r"^base_model\.model\.(.*)\.(lora_[AB])\.weight$")
+"""peft's name of an adapter's matrix."""
 
 
 def fields(lora: LoraConfig) -> dict[str, Any]:
@@ -34,6 +38,22 @@ def merged(engine: Any) -> dict[str, Tensor]:
         parts = normalize_peft_param_name(engine.module.state_dict())
         # With one rank the whole is the part, which is about to be restored.
         return {name: _whole(part).clone() for name, part in parts.items()}
+
+
+def base(engine: Any) -> dict[str, Tensor]:
+    """All weights without the adapters, under the same names. All ranks call this."""
+    parts = normalize_peft_param_name(engine.module.state_dict())
+    return {name: _whole(part).clone() for name, part in parts.items()}
+
+
+def factors(engine: Any) -> dict[str, Tensor]:
+    """The adapters as two matrices of each weight that has one, with what they count in the second. All ranks call this."""
+    lora = engine.module.peft_config["default"]
+    found = {}
+    for name, part in get_peft_model_state_dict(engine.module, engine.module.state_dict()).items():
+        weight, kind = _LAYER.sub(r"\1.weight", name), _LAYER.sub(r"\2", name)
+        found[f"{weight}.{kind}"] = _whole(part) * (lora.lora_alpha / lora.r if kind == "lora_B" else 1)
+    return found
 
 
 def save_adapter(engine: Any, folder: Path, *, writes: bool) -> None:

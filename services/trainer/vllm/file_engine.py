@@ -6,14 +6,17 @@ Runs inside vLLM. The trainer names the file; only files under the folder in `OP
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
+from services.trainer.vllm.adapted import adapted
 from services.trainer.vllm.command import WEIGHTS_ROOT
 from services.trainer.vllm.experts import packed_again
 from services.trainer.weights.pushed import checksum
@@ -26,10 +29,15 @@ class FileInit(WeightTransferInitInfo):  # type: ignore[misc]  # vLLM is not fol
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
-    """`update_info`: a safetensors file under the root, all weights under their checkpoint names, and its SHA-256."""
+    """`update_info`: a safetensors file under the root, all weights under their checkpoint names, and its SHA-256.
+
+    With a `base`, such a file as well, the file at `path` has adapters that are to be added to the weights in it.
+    """
 
     path: str
     sha256: str
+    base: str = ""
+    base_sha256: str = ""
 
 
 def confined(root: str, path: str) -> Path:
@@ -58,10 +66,12 @@ def verified(file: Path, sha256: str) -> Path:
 
 
 class FileWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
-    """Reads all weights from one file per update."""
+    """Reads all weights from one file per update, or from two where one has what is the same in all of them."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
+    _known: tuple[Path, str, int] | None = None
+    """A base whose checksum was compared."""
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
         """Nothing to connect."""
@@ -77,16 +87,27 @@ class FileWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         """Loads a file. The model stays usable whatever happens, but after an error its weights may be mixed.
 
         Raises:
-            ValueError: the file is not under the root, or has another checksum.
+            ValueError: a file is not under the root, or has another checksum, or adapters do not fit.
         """
-        file = confined(os.environ.get(WEIGHTS_ROOT, ""), update_info.path)
-        weights = load_file(verified(file, update_info.sha256))
+        weights = self._weights(update_info)
         with packed_again(self.model):
             initialize_layerwise_reload(self.model)
             try:
-                self.model.load_weights(list(weights.items()))
+                self.model.load_weights(weights)
             finally:
                 finalize_layerwise_reload(self.model, self.model_config)
+
+    def _weights(self, update: FileUpdate) -> Iterable[tuple[str, Tensor]]:
+        """All weights; those without adapters are read one by one."""
+        root = os.environ.get(WEIGHTS_ROOT, "")
+        file = verified(confined(root, update.path), update.sha256)
+        if not update.base:
+            return list(load_file(file).items())
+        base = confined(root, update.base)
+        if self._known != (known := (base, update.base_sha256, base.stat().st_mtime_ns)):
+            verified(base, update.base_sha256)
+            self._known = known
+        return adapted(base, load_file(file))
 
     def finish_weight_update(self) -> None:
         """Nothing left to do."""

@@ -88,13 +88,16 @@ class VllmEngine:
             await self._post("/resume")
         await self._post("/init_weight_transfer_engine", {"init_info": {}})
 
-    async def load(self, file: Path, sha256: str, version: int) -> None:
+    async def load(self, file: Path, sha256: str, version: int, base: tuple[Path, str] | None = None) -> None:
         """Loads a weight file whose checksum is known, and stamps its version. Generation stands still meanwhile and goes on
-        whatever happens."""
+        whatever happens. With a `base`, of which the checksum is known as well, the file has adapters to be added to that."""
+        update = {"path": str(file), "sha256": sha256}
+        if base is not None:
+            update |= {"base": str(base[0]), "base_sha256": base[1]}
         async with self.paused():
             await self._post("/start_weight_update")
             try:
-                await self._post("/update_weights", {"update_info": {"path": str(file), "sha256": sha256}})
+                await self._post("/update_weights", {"update_info": update})
             except EngineError:
                 with suppress(EngineError):  # or it would not begin another one
                     await self._post("/finish_weight_update", {})

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from shared.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+BASE = "base.safetensors"
+"""The weights that adapters are added to, beside the versions of those."""
 _MB = 1024 * 1024
 _FULL = ("No space left", "StorageFull")
 """How libraries word a full disk."""
@@ -62,18 +65,20 @@ class WeightFiles:
         self._manifest(version).unlink(missing_ok=True)
         self._remove_partial()
         self._prune(self._keep - 1)
-        file = self.folder / f"v{version}.safetensors"
-        try:
-            export(file)
-            pushed = Pushed(version, file.name, file.stat().st_size, checksum(file))
+        with self._told_if_full(f"weights of version {version}"):
+            pushed = _export(self.folder / f"v{version}.safetensors", version, export)
             self._write_manifest(pushed)
-        except Exception as e:
-            if not _is_full(e):
-                raise
-            words = self._full_words(version)
-            self._remove_partial()
-            raise ConfigError(words) from e
         return pushed
+
+    def write_base(self, export: Callable[[Path], None]) -> Pushed:
+        """Has written what all versions have in common, in place of what there is of it. It stays.
+
+        Raises:
+            ConfigError: the disk is full.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._told_if_full("the weights that adapters are added to"):
+            return _export(self.folder / BASE, 0, export)
 
     def path(self, pushed: Pushed) -> Path:
         """Where a weight file is."""
@@ -117,12 +122,23 @@ class WeightFiles:
         part.write_bytes(msgspec.json.encode(pushed))
         part.replace(manifest)
 
-    def _full_words(self, version: int) -> str:
+    @contextmanager
+    def _told_if_full(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as e:
+            if not _is_full(e):
+                raise
+            words = self._full_words(what)
+            self._remove_partial()
+            raise ConfigError(words) from e
+
+    def _full_words(self, what: str) -> str:
         free = shutil.disk_usage(self.folder).free // _MB
         known = self.newest()
         needs = f"; one takes {known.size // _MB} MB" if known else ""
         return (
-            f"the disk of {self.folder} is full ({free} MB free): weights of version {version} could not be written{needs}; "
+            f"the disk of {self.folder} is full ({free} MB free): {what} could not be written{needs}; "
             "free some space, or set run.root to a folder on another disk"
         )
 
@@ -131,6 +147,11 @@ def checksum(file: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def _export(file: Path, version: int, export: Callable[[Path], None]) -> Pushed:
+    export(file)
+    return Pushed(version, file.name, file.stat().st_size, checksum(file))
 
 
 def _number(manifest: Path) -> int:

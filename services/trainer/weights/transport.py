@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
-from services.trainer.ports import Learner
+from services.trainer.ports import Learner, Part
 from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
 from services.trainer.weights.fleet import Replica
@@ -39,29 +40,35 @@ class Transport(Protocol):
 
 
 class FileTransport:
-    """Weights as files in a folder.
+    """Weights as files in a folder. A learner of adapters has all else written once, and each version has the adapters alone.
 
     Args:
         files: the folder.
         thread: of the learner.
+        adapters: the learner trains those.
     """
 
     keeps = True
 
-    def __init__(self, files: WeightFiles, thread: LearnerThread) -> None:
+    def __init__(self, files: WeightFiles, thread: LearnerThread, *, adapters: bool = False) -> None:
         self._files = files
         self._thread = thread
+        self._part: Part = "adapters" if adapters else "whole"
+        self._base: Pushed | None = None
         self._pushed: Pushed | None = None
 
     async def take(self, learner: Learner, version: int) -> str:
-        self._pushed = await self._thread.run(self._files.write, version, learner.export)
+        if self._part == "adapters" and self._base is None:
+            self._base = await self._thread.run(self._files.write_base, partial(learner.export, part="base"))
+        self._pushed = await self._thread.run(self._files.write, version, partial(learner.export, part=self._part))
         return str(self._files.path(self._pushed))
 
     async def send(self, replica: Replica) -> None:
         pushed = self._pushed
         if pushed is None:
             raise EngineError("there are no weights to send yet")
-        await replica.engine.load(self._files.path(pushed), pushed.sha256, pushed.version)
+        base = (self._files.path(self._base), self._base.sha256) if self._base else None
+        await replica.engine.load(self._files.path(pushed), pushed.sha256, pushed.version, base)
 
 
 def transport_of(tools: Tools) -> Transport:
@@ -71,4 +78,5 @@ def transport_of(tools: Tools) -> Transport:
         from services.trainer.weights.nccl import NcclTransport
 
         return NcclTransport(push, tools.thread)
-    return FileTransport(WeightFiles(tools.files.weights / "push", push.keep), tools.thread)
+    adapters = tools.config.trainer.lora.lora_rank > 0
+    return FileTransport(WeightFiles(tools.files.weights / "push", push.keep), tools.thread, adapters=adapters)

@@ -84,6 +84,21 @@ def test_a_full_disk_is_named_and_leaves_the_last_version(tmp_path: Path) -> Non
     assert sorted(f.name for f in tmp_path.iterdir()) == ["v1.json", "v1.safetensors"]
 
 
+def test_what_versions_have_in_common_stays_as_they_go(tmp_path: Path) -> None:
+    files = WeightFiles(tmp_path, 1)
+    for words in ("of an earlier trainer", "base"):
+        base = files.write_base(lambda file, words=words: file.write_text(words))  # type: ignore[misc]
+    for version in (1, 2, 3):
+        write(files, version)
+    assert (files.path(base).read_text(), base.sha256) == ("base", checksum(files.path(base)))
+    assert sorted(f.name for f in tmp_path.iterdir()) == [
+        "base.safetensors", "v2.json", "v2.safetensors", "v3.json", "v3.safetensors",
+    ]  # fmt: skip
+    newest = files.newest()
+    assert newest is not None
+    assert newest.version == 3
+
+
 def test_a_full_disk_is_told_from_what_safetensors_says_of_it(tmp_path: Path) -> None:
     def export(file: Path) -> None:
         file.with_name(file.name + ".part").write_text("half")

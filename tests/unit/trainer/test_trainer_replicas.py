@@ -19,6 +19,7 @@ from services.trainer.thread import LearnerThread
 from services.trainer.tools import Tools
 from services.trainer.weights.fleet import Fleet
 from services.trainer.weights.publish import Publisher
+from services.trainer.weights.pushed import checksum
 from shared.bus.memory import MemoryBus
 from shared.config import Config
 from shared.errors import ConfigError, EngineError
@@ -152,6 +153,24 @@ async def test_an_engine_that_was_restarted_gets_the_newest_weights_before_it_se
         assert [Path(u["path"]).name for u in world.engines[1].weights.loaded] == ["v7.safetensors"]
         await world.publisher.check_served(7)
     assert "did not answer" in world.seen(WeightsFailed)[0].error
+
+
+async def test_what_adapters_are_added_to_is_written_once_and_a_restarted_engine_gets_both(
+    make_engines: MakeEngines,
+) -> None:
+    world = await make_engines(1, lora={"lora_rank": 8})
+    for version in (0, 7):
+        await world.publisher.publish(world.learner, version)
+    push = world.folder / "weights" / "push"
+    base, adapters = push / "base.safetensors", push / "v7.safetensors"
+    assert (base.read_text(), adapters.read_text()) == ("base 0", "adapters 0")
+    async with world.publisher.watching():
+        await world.engines[0].stop()
+        await world.restart(0)
+        await eventually(lambda: _all_open(world, 1))
+        await until(lambda: bool(world.engines[0].weights.loaded))
+    names = {"path": adapters, "sha256": checksum(adapters), "base": base, "base_sha256": checksum(base)}
+    assert world.engines[0].weights.loaded == [{key: str(value) for key, value in names.items()}]
 
 
 async def test_an_engine_that_misses_a_push_is_brought_to_the_next(make_engines: MakeEngines) -> None:

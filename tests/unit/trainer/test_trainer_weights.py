@@ -28,6 +28,14 @@ async def test_a_version_is_loaded_while_generation_stands_still(scripted_engine
     assert scripted_engine.weights.serving.is_set()
 
 
+async def test_adapters_are_loaded_with_what_they_are_added_to(scripted_engine: ScriptedEngine, engine: VllmEngine) -> None:
+    await engine.open_transfer()
+    await engine.load(Path("/w/a.safetensors"), "5ea1", 3, (Path("/w/base.safetensors"), "ba5e"))
+    assert scripted_engine.weights.loaded == [
+        {"path": "/w/a.safetensors", "sha256": "5ea1", "base": "/w/base.safetensors", "base_sha256": "ba5e"}
+    ]
+
+
 async def test_generation_goes_on_after_a_failed_load(scripted_engine: ScriptedEngine, engine: VllmEngine) -> None:
     with pytest.raises(EngineError, match="answered 500 to /start_weight_update"):
         await engine.load(Path("/w"), "", 1)

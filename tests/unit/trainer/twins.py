@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from services.trainer.batch.samples import Sample
-from services.trainer.ports import LearnerSettings, Update
+from services.trainer.ports import LearnerSettings, Part, Update
 from services.trainer.service import TrainerService
 from shared.bus import Bus
 from shared.bus.memory import MemoryBus
@@ -96,8 +96,8 @@ class StubLearner:
         self.taught.append(hashlib.sha256(repr(samples).encode()).hexdigest())
         return Update({"actor/grad_norm": self.grad_norm, "actor/pg_loss": 0.1}, [2e-6] * len(samples))
 
-    def export(self, file: Path) -> None:
-        file.write_text(str(len(self.samples)))
+    def export(self, file: Path, part: Part = "whole") -> None:
+        file.write_text(f"{part} {len(self.samples)}")
 
     def tensors(self) -> dict[str, Any]:
         return {}
