@@ -88,13 +88,14 @@ def build(name: ServiceName, config: Config, bus: Bus, store: Client, watch: Wat
             calls, blobs = Sessions(store, run, ttl), Blobs(store, run, ttl)
             return ProxyService(config, bus, calls, blobs, Boxes(store, run), watch, control_key=key)
         case "orchestrator":
-            from services.orchestrator.gateway import Gateway
+            from services.orchestrator.gateway import Gateway, NoSessions
             from services.orchestrator.service import OrchestratorService
             from services.orchestrator.site import site_of
 
             key = _secret(config.proxy.control_key_env)
-            site, gateway = site_of(config, key), Gateway(config.proxy, key)
-            return OrchestratorService(config, bus, site, gateway, parent_gone(), open_shares(config), watch)
+            # a stack without a proxy has no port of it
+            sessions = Gateway(config.proxy, key) if config.proxy.control_port else NoSessions()
+            return OrchestratorService(config, bus, site_of(config, key), sessions, parent_gone(), open_shares(config), watch)
         case "collector":
             from services.collector.service import CollectorService
 

@@ -19,6 +19,7 @@ from services.dev.verbs import (
     runs,
     session,
     sft,
+    synth,
     tasks,
     watching,
 )
@@ -43,6 +44,7 @@ app.add_typer(deadletters.app, name="deadletters")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(evaluation.app, name="eval")
+app.add_typer(synth.app, name="synth")
 
 
 @app.command()

@@ -23,7 +23,7 @@ from services.dev.process import GRACE_S, ProcessSpec
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.dev.settings_file import write_settings
 from services.trainer.vllm.command import vllm_command
-from shared.config import Config, ServiceName
+from shared.config import Config, ProxyConfig, ServiceName
 from shared.ids import check_id, new_run_id
 
 KEYS = "keys"
@@ -57,8 +57,13 @@ class Plan:
     services: list[ProcessSpec]
 
 
-def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> Plan:
+def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES, *, engines: bool = True) -> Plan:
     """Fills in ids, ports, addresses and secrets, and writes down every process.
+
+    Args:
+        config: as it was given.
+        services: to be run.
+        engines: to be started where none is named; without one no model can be called.
 
     Raises:
         InvalidId: run.id is no legal identifier.
@@ -72,21 +77,13 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES) -> P
     config = replace(config, run=replace(config.run, id=run_id, root=str(folder.parent)))
     write_settings(config, folder)
     config, servers = _servers(_keyed(config, folder), folder)
-    config = replace(
-        config,
-        proxy=replace(
-            config.proxy,
-            port=config.proxy.port or free_port(),
-            control_port=config.proxy.control_port or free_port(),
-            socket=_socket(config, folder),
-        ),
-    )
-    config, engines, serving = _engines(config, folder)
+    config = replace(config, proxy=_proxy(config, folder, "proxy" in services))
+    config, started, serving = _engines(config, folder) if engines else (config, [], None)
     file = folder / "config.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
     wanted = [s for s in services if s != "synth" or config.synth.enabled]
     wanted.sort(key=lambda s: s != "collector")  # started first it is ended last, and archives the others' last words
-    return Plan(config, folder, env, servers, engines, serving, [_service(s, config, file, env) for s in wanted])
+    return Plan(config, folder, env, servers, started, serving, [_service(s, config, file, env) for s in wanted])
 
 
 def _secrets(config: Config) -> dict[str, str]:
@@ -103,6 +100,14 @@ def _keyed(config: Config, folder: Path) -> Config:
     bus = config.bus if config.bus.url or config.bus.keys else replace(config.bus, keys=str(keys))
     store = config.store if config.store.url or config.store.keys else replace(config.store, keys=str(keys))
     return replace(config, bus=bus, store=store)
+
+
+def _proxy(config: Config, folder: Path, runs: bool) -> ProxyConfig:
+    """Where the proxy is found; without a port where there is none."""
+    if not runs:
+        return replace(config.proxy, port=0, control_port=0, socket="")
+    port, control_port = (number or free_port() for number in (config.proxy.port, config.proxy.control_port))
+    return replace(config.proxy, port=port, control_port=control_port, socket=_socket(config, folder))
 
 
 def _socket(config: Config, folder: Path) -> str:

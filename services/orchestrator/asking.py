@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, before_sleep_log, retry_if_exception_type, s
 
 from services.orchestrator.apart import plan_apart
 from services.orchestrator.backends.port import Backend, Box
-from services.orchestrator.gateway import Endpoint, Sessions
+from services.orchestrator.gateway import NOWHERE, Sessions
 from services.orchestrator.handover import HANDOVER, handed, take
 from services.orchestrator.harnesses import harness
 from services.orchestrator.jobs import Job, verifier_of
@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 MARGIN_S = 60.0
 """On top of the limits of agent and verifier: for their preparation, and to end what they started."""
 _PRINTED, _VERIFIER_PRINTED = "sandbox.log", "sandbox-verify.log"
-_NOWHERE = Endpoint("http://127.0.0.1:9/no-model", "none")
-"""Of a verifier in a sandbox of its own: it calls no model."""
 _LOGS_S = 20.0
 """How long it may take to get hold of that; the node of a sandbox that was lost does not answer."""
 
@@ -83,7 +81,7 @@ class Asking:
             start=start, task=task, harness=adapter, isolation=isolation, sandbox=sandbox,
             record=self._records.folder(job.rollout).resolve(),
             endpoint=await self._sessions.open(job.rollout, adapter.roles()), host_env=os.environ,
-            limit_s=self._limits.limit_s(start.harness, _family(task)), clock=self._config.orchestrator.clock,
+            limit_s=self._limits.limit_s(start.harness, _family(task)), clock=start.clock or self._config.orchestrator.clock,
         )  # fmt: skip
 
     async def ask(self, job: Job, attempt: Attempt) -> None:
@@ -150,7 +148,7 @@ class Asking:
             raise SandboxError(f"what the agent of {job.session} left could not be kept: {e}") from e
         return Attempt(
             start=start, task=task, harness=harness(start.harness, self._config.orchestrator.harness_dir), isolation=isolation,
-            sandbox=self._place(name)[1], record=own, endpoint=_NOWHERE, host_env=os.environ, limit_s=0.0,
+            sandbox=self._place(name)[1], record=own, endpoint=NOWHERE, host_env=os.environ, limit_s=0.0,
         )  # fmt: skip
 
     async def keep_logs(self, job: Job) -> None:

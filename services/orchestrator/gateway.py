@@ -28,6 +28,10 @@ class Endpoint:
     key: str
 
 
+NOWHERE = Endpoint("http://127.0.0.1:9/no-model", "none")
+"""Of what calls no model."""
+
+
 class Sessions(Protocol):
     """What an attempt needs of whatever records its calls; `Gateway` says more."""
 
@@ -90,6 +94,21 @@ class Gateway:
     async def close(self) -> None:
         """Ends the connections."""
         await self._routes.close()
+
+
+class NoSessions:
+    """In the place of the proxy where there is none: agents that call no model have nothing to be recorded."""
+
+    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
+        """See `Sessions.open`."""
+        return NOWHERE
+
+    async def seal(self, rollout: Rollout) -> Sealed:
+        """See `Sessions.seal`."""
+        return Sealed(0)
+
+    async def close(self) -> None:
+        """See `Sessions.close`."""
 
 
 def _session(rollout: Rollout) -> str:

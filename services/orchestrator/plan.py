@@ -52,7 +52,7 @@ class Attempt:
         endpoint: where its model calls go.
         host_env: variables that the task's `${NAME}` may refer to.
         limit_s: wall-clock limit of an agent for which neither the command nor the task says one.
-        clock: see `orchestrator.clock`.
+        clock: of the command, else `orchestrator.clock`.
     """
 
     start: RolloutStart
@@ -278,7 +278,7 @@ def _phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
         files={}, executable=[], argv=sandbox.command(name, [*(seen.command if seen else ()), *program], read_only, solution),
-        env=sandbox.env(name) | (seen.env if seen else {}), cwd=host.app,
+        env=sandbox.env(name) | attempt.start.env | (seen.env if seen else {}), cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
         log="" if contained else str(attempt.record / f"{name}.log"), collect=[],

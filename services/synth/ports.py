@@ -75,6 +75,7 @@ class Trials(Protocol):
 
         Raises:
             BudgetError: there are no rollouts left.
+            SandboxError: a trial was lost through no fault of the task; to be tried again.
         """
         ...
 

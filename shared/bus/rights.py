@@ -32,7 +32,12 @@ from shared.events import (
     RunStepped,
     SessionSealed,
     SynthStart,
+    TaskAccepted,
+    TaskBuilt,
+    TaskProposed,
+    TaskRefined,
     TaskRejected,
+    TaskTried,
     TrajectoryAssembled,
     TrajectoryDiscarded,
     WeightsFailed,
@@ -73,6 +78,7 @@ class Rights:
 
 
 _OUTCOMES = (RolloutFinished, RolloutTimedOut, RolloutFailed)
+_STAGES = (TaskProposed, TaskBuilt, TaskRefined, TaskTried)
 
 RIGHTS: Mapping[str, Rights] = {
     PROXY: Rights(
@@ -113,9 +119,12 @@ RIGHTS: Mapping[str, Rights] = {
             "my-trainer": (GroupCompleted,),  # docs/groups.md
         },
     ),
-    SYNTH: Rights(publishes=(TaskRejected,), consumes={"synth": (SynthStart,)}),
+    SYNTH: Rights(
+        publishes=(*_STAGES, TaskAccepted, TaskRejected, RolloutStart),
+        consumes={"synth": (SynthStart, *_STAGES), "synth-outcomes": _OUTCOMES},
+    ),
     CLI: Rights(
-        publishes=(RunStart, RolloutStart, RunStaged),
+        publishes=(RunStart, RolloutStart, RunStaged, SynthStart),
         consumes={
             "evaluation": (*_OUTCOMES, TrajectoryAssembled, TrajectoryDiscarded, GroupCompleted, GroupDiscarded),
         },

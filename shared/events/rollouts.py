@@ -7,12 +7,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from shared.clock import unix
 from shared.events.base import Duration, Number, RolloutMessage, Seconds
 
 Stage = Literal["queue", "schedule", "pull", "boot", "agent", "verify"]
 """Of an attempt: it waits for a place, for a machine, for the image, for the sandbox's runner; its agent runs, its verifier."""
 Priority = Annotated[int, Meta(ge=0, le=1000)]
 """Rollouts of a higher one begin first."""
+Variables = Annotated[
+    dict[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}\Z")], Annotated[str, Meta(pattern=r"^[^\x00]{0,4000}\Z")]],
+    Meta(max_length=32),
+]
+"""Environment variables."""
 Megabytes = Annotated[float, Meta(ge=0, le=1e9)]
 """MiB of memory."""
 
@@ -79,6 +85,8 @@ class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start
         sampling: sampling parameters that override the harness's own (`temperature`, `top_p`, `max_tokens`, `seed`).
         timeout_s: wall-clock limit of the agent in seconds; None takes the task's, then the configured one.
         priority: rollouts of a higher one begin first.
+        clock: ISO time that the sandbox's programs see when its first one starts; empty takes `orchestrator.clock`.
+        env: variables of agent and verifier, over the sandbox's own; those of the task and the harness come over them.
     """
 
     group_size: Number
@@ -87,6 +95,13 @@ class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start
     sampling: dict[str, Any] = {}
     timeout_s: Seconds | None = None
     priority: Priority = 0
+    clock: Annotated[str, Meta(max_length=40)] = ""
+    env: Variables = {}
+
+    def __post_init__(self) -> None:
+        """Checks what types cannot say."""
+        if self.clock:
+            unix(self.clock)
 
 
 class RolloutCancel(RolloutMessage, frozen=True, kw_only=True, tag="rollout.cancel"):

@@ -28,7 +28,7 @@ class TaskMessage(Message, frozen=True, kw_only=True):
 
 
 class SynthStart(TaskMessage, frozen=True, kw_only=True, tag="synth.start"):
-    """Asks synth to make the task of a number.
+    """Asks synth to make the task of a number, or to go on with it. What was done before is not done again.
 
     Attributes:
         number: of its proposal; the same number is the same proposal.
@@ -36,15 +36,22 @@ class SynthStart(TaskMessage, frozen=True, kw_only=True, tag="synth.start"):
 
     number: Count = 0
 
+    @property
+    def event_id(self) -> str:
+        """Another one each time: who asks again wants to be heard."""
+        return f"synth-start-{self.task_id}-{self.at:.6f}"
+
 
 class TaskProposed(TaskMessage, frozen=True, kw_only=True, tag="task.proposed"):
     """A task was proposed, and is unlike all before it.
 
     Attributes:
+        name: of its folder, once it is accepted.
         domain: kind of its environment.
         family: of tasks that differ in their data only.
     """
 
+    name: str = ""
     domain: str = ""
     family: str = ""
 
@@ -62,7 +69,7 @@ class TaskRejected(TaskMessage, frozen=True, kw_only=True, tag="task.rejected"):
 
 
 class TaskBuilt(TaskMessage, frozen=True, kw_only=True, tag="task.built"):
-    """A task's environment, verifier and oracle were written.
+    """A task's environment, verifier and solution were written.
 
     Attributes:
         digest: of its content.

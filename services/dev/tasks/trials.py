@@ -14,17 +14,15 @@ from typing import Literal
 import msgspec
 
 from services.dev.tasks.counter import Counter
-from services.orchestrator.gateway import Endpoint
+from services.orchestrator.gateway import NoSessions
 from services.orchestrator.runner.report import STATUS_LINE
 from services.orchestrator.service import OrchestratorService
 from services.orchestrator.site import Site, docker_site, local_site
-from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import Config, OrchestratorConfig, ProxyConfig, RunConfig
 from shared.errors import ConfigError
 from shared.events import Message, RolloutFailed, RolloutFinished, RolloutStart, RolloutTimedOut
 from shared.ids import session_id
-from shared.roles import RoleRule
 from shared.subjects import tap_pattern
 
 Agent = Literal["null", "oracle"]
@@ -64,21 +62,6 @@ class Ended:
     error: str = ""
     seconds: float = 0.0
     said: str = ""
-
-
-class NoSessions:
-    """In the place of the proxy: agents of trials call no model, so nothing is recorded."""
-
-    async def open(self, rollout: Rollout, roles: Sequence[RoleRule] = ()) -> Endpoint:
-        """See `Sessions.open`."""
-        return Endpoint("http://127.0.0.1:9/no-model", "none")
-
-    async def seal(self, rollout: Rollout) -> Sealed:
-        """See `Sessions.seal`."""
-        return Sealed(0)
-
-    async def close(self) -> None:
-        """See `Sessions.close`."""
 
 
 class Trials:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from services.dev.options import AsJson, ConfigFile, Root, Sets, failing, finish
-
-_DEFAULT = "run"
-
-
-class _WithDefault(TyperGroup):
-    """`openforge eval CONFIG` is `openforge eval run CONFIG`."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        known = args[0] in self.commands
-        return super().resolve_command(ctx, args if known else [_DEFAULT, *args])
-
+from services.dev.verbs.default import RUN, WithDefault
 
 app = typer.Typer(
     name="eval",
-    cls=_WithDefault,
+    cls=WithDefault,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="What a model comes to on a set of tasks, and whether two evaluations differ.\n\n"
@@ -33,7 +22,7 @@ app = typer.Typer(
 )
 
 
-@app.command(_DEFAULT)
+@app.command(RUN)
 def run(
     config: ConfigFile,
     model: Annotated[

@@ -1,0 +1,102 @@
+"""`openforge synth`: a stack for as long as tasks are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rich.console import Console
+
+from services.dev.plan import Plan, make_plan
+from services.dev.preflight import check_capacity, check_disk, check_model, check_ports, check_teacher
+from services.dev.run import say_interrupted, unless_stack_fails
+from services.dev.signals import until_signal
+from services.dev.stack import Stack
+from services.dev.synth.look import look
+from services.dev.synth.needs import needs_model, services_of
+from services.dev.synth.show import render
+from services.dev.synth.watch import SynthView
+from services.synth.books import Books
+from services.synth.candidate import held
+from services.synth.gates import gates_of
+from services.synth.makers import maker_of
+from services.synth.pool import TaskPool
+from shared.bus import Bus
+from shared.config import Config, RunConfig
+from shared.events import SynthStart
+
+_LOOK_S = 0.5
+
+
+def check_synth(config: Config) -> None:
+    """All that making tasks needs, before anything is started.
+
+    Raises:
+        ConfigError, TaskError: something is missing; the text says what to do.
+    """
+    check_disk(config)
+    check_ports(config)
+    check_capacity(config)
+    if needs_model(config):
+        check_model(config)
+        check_teacher(config)
+    maker_of(config)
+    gates_of(config)
+    TaskPool(config, Books(config).accepted)
+
+
+async def synthesise(config: Config) -> int:
+    """Makes the tasks that are asked for, from where the run stands; returns 0 if all are through, 1 if some wait.
+
+    Raises:
+        ForgeError: something is missing, or ended the run before its end.
+    """
+    check_synth(config)
+    plan = make_plan(config, services_of(config), engines=needs_model(config))
+    view = SynthView(plan.config.run.id, str(plan.folder), lambda: look(plan.config), config.synth.count)
+    return await until_signal(_make(plan, view), lambda: _say_how_to_go_on(view, plan))
+
+
+async def _make(plan: Plan, view: SynthView) -> int:
+    books = Books(plan.config)
+    with view.show():
+        async with Stack(plan, view) as stack:
+            await unless_stack_fails(stack.engine_ready(), stack)
+            await unless_stack_fails(_drive(stack.bus, plan.config, books, view.look), stack)
+    found = look(plan.config)
+    Console(highlight=False).print(render(found, str(books.accepted)), soft_wrap=True)
+    if found.held:
+        view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
+    return 1 if found.held else 0
+
+
+async def _drive(bus: Bus, config: Config, books: Books, looked: Callable[[], None]) -> None:
+    """Asks for every task that is not through, and waits until each is, or waits for somebody."""
+    left = set()
+    for number in range(config.synth.count):
+        task = books.load(task_id := task_id_of(number))
+        if task and task.over:
+            continue
+        if task and task.held:
+            books.save(held(task, ""))
+        left.add(task_id)
+        await bus.publish(SynthStart(run_id=config.run.id, task_id=task_id, number=number))
+    while left:
+        await asyncio.sleep(_LOOK_S)
+        left -= {task_id for task_id in left if (task := books.load(task_id)) and (task.over or task.held)}
+        looked()
+
+
+def task_id_of(number: int) -> str:
+    """The id of the messages of a proposal's task."""
+    return f"n{number:05}"
+
+
+def go_on_with(run: RunConfig) -> str:
+    """How a person goes on."""
+    return f"To go on from where it stands: openforge synth resume {run.id} --root {run.root}"
+
+
+def _say_how_to_go_on(view: SynthView, plan: Plan) -> None:
+    say_interrupted(view, plan)
+    view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
