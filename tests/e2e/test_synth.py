@@ -77,7 +77,8 @@ async def test_synth_is_killed_interrupted_and_resumed_and_no_task_is_lost_or_bu
     assert (process.returncode, "openforge synth resume" in out.decode()) == (130, True), out.decode()
     assert config is not None
     before = {trial.name for trial in Books(config).trials.glob("*.json")}
-    code, said = await openforge("synth", "resume", config.run.id, *root, timeout_s=120)
+    more = ("--set", "synth.budget.max_rollouts=500")
+    code, said = await openforge("synth", "resume", config.run.id, *more, *root, timeout_s=120)
     assert code == 0, said
     built = (file.parent / "built.txt").read_text().split()
     assert len(accepted(file.parent)) == COUNT, said

@@ -20,9 +20,9 @@ app = typer.Typer(
     "  openforge synth synth.toml --dry-run\n\n"
     "  openforge synth synth.toml\n\n"
     "  openforge synth status\n\n"
-    "`openforge synth FILE` is short for `openforge synth run FILE`. docs/synth.md says what stands in the file.",
+    "`openforge synth CONFIG` is short for `openforge synth run CONFIG`. docs/synth.md says what stands in the file.",
 )
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A synth.toml: an openforge.toml with a section [synth].")]
+File = Annotated[Path, typer.Argument(metavar="CONFIG", help="A synth.toml: an openforge.toml with a section [synth].")]
 Run = Annotated[str, typer.Argument(metavar="[RUN]", help="Run id; default: the newest that made tasks.")]
 InRun = Annotated[str, typer.Option("--run", help="Run id; default: the newest that made tasks.")]
 
