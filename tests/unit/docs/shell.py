@@ -128,7 +128,7 @@ def mentioned(text: str) -> str:
     command: Any = _command()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
-    if hasattr(command, "commands") and words and not words[0].startswith("-") and command.name != "eval":
+    if hasattr(command, "commands") and words and not words[0].startswith("-") and command.name not in ("eval", "synth"):
         return f"{text}: there is no verb {words[0]!r}"
     every = [command, *getattr(command, "commands", {}).values()]
     known = {option for one in every for p in one.params for option in p.opts} | {"--help"}
