@@ -84,7 +84,7 @@ def write(folder: Path, files: Iterable[File], removed: Iterable[str] = ()) -> N
     for file in files:
         target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_ended(file.content), encoding="utf-8")
+        target.write_text(ended(file.content), encoding="utf-8")
         if file.content.startswith("#!"):
             target.chmod(0o755)
 
@@ -136,5 +136,6 @@ def _text(file: Path) -> str | None:
         return None
 
 
-def _ended(text: str) -> str:
+def ended(text: str) -> str:
+    """A text as it is written: its last line ends."""
     return text if text.endswith("\n") or not text else text + "\n"
