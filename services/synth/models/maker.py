@@ -31,7 +31,7 @@ _SHOWN = 60_000
 """Bytes of a task that a refiner is shown."""
 _SAID = 6000
 """Characters of a verdict, from its end."""
-_bases = cache(base_of)
+Bases = Callable[[Domain], Base]
 
 
 class ModelMaker:
@@ -40,19 +40,25 @@ class ModelMaker:
     Args:
         settings: of synthesis.
         models: that are asked.
+        bases: of domains.
+
+    Attributes:
+        prompts: that are filled in.
+        base: of a domain.
 
     Raises:
         ConfigError: there is no model to build with, or seeds or prompts are not there.
     """
 
-    def __init__(self, settings: SynthConfig, models: Models) -> None:
+    def __init__(self, settings: SynthConfig, models: Models, bases: Bases = base_of) -> None:
         self._settings, self._models = settings, models
         self._seeds = Seeds(settings.models, settings.seed)
-        self._prompts = Prompts(settings.models.prompts)
-        if not settings.models.of("proposer").model or not settings.models.of("builder").model:
-            raise ConfigError('generator = "models" needs a model: set synth.models.builder.model, base_url and key_env')
+        self.prompts, self.base = Prompts(settings.models.prompts), cache(bases)
+        needed: Role = "proposer" if settings.models.harness else "builder"
+        if not settings.models.of(needed).model:
+            raise ConfigError(f'generator = "models" needs a {needed}: set synth.models.{needed}.model, base_url and key_env')
         for domain in settings.domains:
-            _bases(domain)
+            self.base(domain)
 
     async def propose(self, number: int) -> Proposal:
         """See `Maker.propose`."""
@@ -60,11 +66,11 @@ class ModelMaker:
         rng = Random(f"{settings.seed}:{number}")
         domain: Domain = settings.domains[number % len(settings.domains)]
         values = {
-            "number": str(number), "domain": domain, "guide": _bases(domain).guide, "seed": seed.text or "(none)",
+            "number": str(number), "domain": domain, "guide": self.base(domain).guide, "seed": seed.text or "(none)",
             "seed_kind": seed.kind, "persona": rng.choice(settings.models.personas or PERSONAS),
             "skills": "; ".join(rng.sample(settings.models.skills or SKILLS, _SKILLS)),
         }  # fmt: skip
-        reply = await self._models.ask("proposer", self._prompts.fill("propose", values), Idea)
+        reply = await self._models.ask("proposer", self.prompts.fill("propose", values), Idea)
         return self._proposal(number, domain, seed, reply)
 
     def _proposal(self, number: int, domain: Domain, seed: Seed, reply: Reply[Idea]) -> Proposal:
@@ -75,7 +81,7 @@ class ModelMaker:
         task_id = f"{slug(idea.title.lower())[:50].strip('-')}-{name}"
         roles: tuple[Role, ...] = ("proposer", "builder", "refiner")
         lineage = Lineage(
-            generator="models", seed=self._settings.seed, source=seed.source, prompts=self._prompts.digests(*_PROMPTS),
+            generator="models", seed=self._settings.seed, source=seed.source, prompts=self.prompts.digests(*_PROMPTS),
             models={role: self._settings.models.of(role).model for role in roles}, calls=list(reply.calls),
         )  # fmt: skip
         return Proposal(
@@ -85,15 +91,15 @@ class ModelMaker:
 
     async def build(self, proposal: Proposal, folder: Path) -> None:
         """See `Maker.build`."""
-        base = _bases(proposal.domain)
+        base = self.base(proposal.domain)
         needed = "\n".join(f"- {path}" for path in base.needed)
         values = {"task": task_text(proposal), "guide": base.guide, "example": base.example, "needed": needed}
-        reply = await self._models.ask("builder", self._prompts.fill("build", values), Built, _checked(base))
+        reply = await self._models.ask("builder", self.prompts.fill("build", values), Built, _checked(base))
         await asyncio.to_thread(lay, proposal, reply.value, base, folder)
 
     async def refine(self, proposal: Proposal, folder: Path, failure: Verdict, number: int) -> bool:
         """See `Maker.refine`."""
-        base = _bases(proposal.domain)
+        base = self.base(proposal.domain)
         values = {
             "task": task_text(proposal), "guide": base.guide, "number": str(number), "verdict": verdict_text(failure),
             "files": folders.listing(folder, base.taken, _SHOWN),
@@ -104,7 +110,7 @@ class ModelMaker:
             removable = folders.problem([File(path, "x") for path in mended.removed], base.taken, ())
             return f"{kept[0]} is needed" if kept else removable or folders.problem(mended.files, base.taken, ())
 
-        reply = await self._models.ask("refiner", self._prompts.fill("refine", values), Mended, check)
+        reply = await self._models.ask("refiner", self.prompts.fill("refine", values), Mended, check)
         if not reply.value.files and not reply.value.removed:
             return False
         await asyncio.to_thread(folders.write, folder, reply.value.files, reply.value.removed)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from services.synth.model import Proposal, Trial, Verdict
 from services.synth.models import folder as folders
-from services.synth.models.bases import Base, base_of
+from services.synth.models.bases import Base
 from services.synth.models.kinds import Built
 from services.synth.models.maker import ModelMaker, lay, task_text, verdict_text
-from services.synth.models.prompts import Prompts
 from services.synth.models.workshop.order import TASK, read_built, write_order
 from services.synth.ports import Trials
 from shared.errors import MakerError
@@ -29,11 +28,10 @@ class HarnessMaker:
         harness: that builds.
         trials: run it.
         run: folder of the run.
-        prompts: of the builder.
     """
 
-    def __init__(self, ideas: ModelMaker, harness: str, trials: Trials, run: Path, prompts: Prompts) -> None:
-        self._ideas, self._harness, self._trials, self._run, self._prompts = ideas, harness, trials, run, prompts
+    def __init__(self, ideas: ModelMaker, harness: str, trials: Trials, run: Path) -> None:
+        self._ideas, self._harness, self._trials, self._run = ideas, harness, trials, run
 
     async def propose(self, number: int) -> Proposal:
         """See `Maker.propose`."""
@@ -41,13 +39,13 @@ class HarnessMaker:
 
     async def build(self, proposal: Proposal, folder: Path) -> None:
         """See `Maker.build`."""
-        base = base_of(proposal.domain)
+        base = self._ideas.base(proposal.domain)
         built = await self._built(proposal, base, "build", "", {})
         await asyncio.to_thread(lay, proposal, built, base, folder)
 
     async def refine(self, proposal: Proposal, folder: Path, failure: Verdict, number: int) -> bool:
         """See `Maker.refine`."""
-        base = base_of(proposal.domain)
+        base = self._ideas.base(proposal.domain)
         before = await asyncio.to_thread(_own_files, folder, base)
         built = await self._built(proposal, base, f"mend-{number}", verdict_text(failure), before)
         if {file.path: file.content for file in built.files} | {folders.INSTRUCTION: built.instruction} == before:
@@ -63,7 +61,7 @@ class HarnessMaker:
             "task": task_text(proposal), "guide": base.guide, "example": base.example, "verdict": verdict,
             "needed": "\n".join(f"- {TASK}/{path}" for path in base.needed),
         }  # fmt: skip
-        instruction = self._prompts.fill("mend-in-sandbox" if verdict else "build-in-sandbox", values)
+        instruction = self._ideas.prompts.fill("mend-in-sandbox" if verdict else "build-in-sandbox", values)
         await asyncio.to_thread(_write_once, order, name, instruction, base, files)
         (ended,) = await self._trials.run(name, order, [Trial(agent=self._harness)])
         if ended.reward != 1.0:
