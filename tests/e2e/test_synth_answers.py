@@ -39,7 +39,8 @@ async def test_no_answer_is_paid_for_twice_however_often_the_maker_is_killed(tmp
     server, answers = ScriptedModels(script), tmp_path / "answers"
     await server.start()
     try:
-        for through in (2, 7):
+        for stop in (2, 7):
+            through = stop
             process = await life(server.url, tmp_path)
             await until(held_up)
             process.send_signal(signal.SIGKILL)
