@@ -121,7 +121,7 @@ def test_prompts_are_filled_strictly_and_values_are_never_taken_for_places(tmp_p
     with pytest.raises(ConfigError, match=r"a place \{\{conversation\}\} that nothing is known for; there are: other"):
         prompts.fill("keep", {"other": ""})
     (tmp_path / "biuld.md").write_text("")
-    with pytest.raises(ConfigError, match=r"biuld\.md is no prompt of ours; there are: build\.md"):
+    with pytest.raises(ConfigError, match=r"biuld\.md is no prompt of ours; there are: build-in-sandbox\.md"):
         Prompts(str(tmp_path))
 
 
