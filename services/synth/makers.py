@@ -1,26 +1,95 @@
-"""Who makes tasks, as configured."""
+"""Who makes tasks and who judges them, as configured. Client libraries of models are imported only where one is asked."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from services.synth.books import Books
 from services.synth.families import FamilyMaker, wanted
-from services.synth.ports import Maker
+from services.synth.ports import Judge, Maker, Trials
 from shared.config import Config
 from shared.errors import ConfigError
 
+if TYPE_CHECKING:
+    from services.synth.models.client import Models
 
-def maker_of(config: Config) -> Maker:
-    """The configured maker.
+
+async def _nothing() -> None:
+    """There is nothing to be closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who works on the tasks of a run.
+
+    Attributes:
+        maker: makes and mends them.
+        judge: None where none is configured.
+        close: ends connections.
+    """
+
+    maker: Maker
+    judge: Judge | None = None
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+def workers_of(config: Config, trials: Trials) -> Workers:
+    """The configured ones.
+
+    Args:
+        config: resolved configuration.
+        trials: for a harness that builds tasks.
 
     Raises:
-        ConfigError: there is none of that name, or it cannot be made; the text says why.
+        ConfigError: a maker is not there, or cannot be made; the text says why.
     """
-    if config.synth.generator == "families":
-        from services.synth.domains import FAMILIES
+    about = config.synth
+    if about.generator != "models" and not about.models.judge.model:
+        return Workers(_modelless(config))
+    from services.synth.models.judge import ModelJudge
 
-        return FamilyMaker(wanted(FAMILIES, config.synth), config.synth.seed)
-    return _own(config)
+    models = _models(config)
+    maker = _of_models(config, models, trials) if about.generator == "models" else _modelless(config)
+    return Workers(maker, ModelJudge(models) if about.models.judge.model else None, models.close)
+
+
+def answers_of(config: Config) -> Path:
+    """Folder of the answers of models."""
+    return Path(config.synth.models.cache) if config.synth.models.cache else Books(config).root / "answers"
+
+
+def _models(config: Config) -> Models:
+    from services.synth.models.answers import Answers
+    from services.synth.models.budget import Budget
+    from services.synth.models.client import Models
+
+    limits = config.synth.budget
+    budget = Budget(limits.max_usd, limits.max_calls)
+    return Models(config.synth.models, Answers(answers_of(config)), budget, config.run.id)
+
+
+def _of_models(config: Config, models: Models, trials: Trials) -> Maker:
+    from services.synth.models.maker import ModelMaker
+
+    ideas = ModelMaker(config.synth, models)
+    harness = config.synth.models.harness
+    if not harness:
+        return ideas
+    from services.synth.models.workshop.maker import HarnessMaker
+
+    return HarnessMaker(ideas, harness, trials, Books(config).root.parent)
+
+
+def _modelless(config: Config) -> Maker:
+    if config.synth.generator != "families":
+        return _own(config)
+    from services.synth.domains import FAMILIES
+
+    return FamilyMaker(wanted(FAMILIES, config.synth), config.synth.seed)
 
 
 def _own(config: Config) -> Maker:

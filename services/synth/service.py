@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from services.synth.books import Books
 from services.synth.candidate import Candidate, message_of
 from services.synth.gates import gates_of
-from services.synth.makers import maker_of
+from services.synth.makers import Workers, workers_of
 from services.synth.pool import TaskPool
 from services.synth.ports import Gate, Maker
 from services.synth.steps import Steps
@@ -43,6 +43,7 @@ class SynthService:
         self._books = Books(config)
         self._trials = BusTrials(config, bus, self._books)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._workers: Workers | None = None
         self._made: Steps | None = None
 
     async def start(self) -> None:
@@ -53,6 +54,8 @@ class SynthService:
 
     async def stop(self) -> None:
         """Nothing is kept between messages: what is under way is taken up by the next one."""
+        if self._workers:
+            await self._workers.close()
 
     async def _handle(self, message: Message) -> None:
         if not isinstance(message, STAGES):
@@ -75,9 +78,11 @@ class SynthService:
         """Made with the first task: a stack that never makes one needs no tasks, families or models."""
         if self._made is None:
             config = self._config
-            pool, maker = TaskPool(config, self._books.accepted), self._maker or maker_of(config)
+            workers = Workers(self._maker) if self._maker else workers_of(config, self._trials)
             gates = gates_of(config) if self._gates is None else self._gates
-            self._made = Steps(config.run.id, config.synth.rounds, self._books, maker, gates, self._trials, pool)
+            pool = TaskPool(config, self._books.accepted)
+            self._made = Steps(config.run.id, config.synth.rounds, self._books, workers, gates, self._trials, pool)
+            self._workers = workers
         return self._made
 
 

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from services.synth.books import PART, TASK, Books, Known, fresh
 from services.synth.candidate import PRUNED, Candidate, accepted, built, held, proposed, pruned, rejected, tried
 from services.synth.gates.texts import normal
+from services.synth.makers import Workers
 from services.synth.model import Proposal, Verdict
 from services.synth.pool import TaskPool
-from services.synth.ports import Gate, Judge, Maker, Room, Trials
+from services.synth.ports import Gate, Room, Trials
 from shared.errors import BudgetError, BusUnavailable, ConfigError, EngineError, MakerError, SandboxError
 from shared.task import folder_digest
 
@@ -29,19 +30,18 @@ class Steps:
         run_id: the run.
         rounds: of refinement at most.
         books: where it stands.
-        maker: makes the tasks.
+        workers: make the tasks, and judge them.
         gates: what they must pass, in this order.
         trials: run them.
         pool: the others.
-        judge: see `Room`.
     """
 
     def __init__(
-        self, run_id: str, rounds: int, books: Books, maker: Maker, gates: Sequence[Gate], trials: Trials, pool: TaskPool,
-        judge: Judge | None = None,
+        self, run_id: str, rounds: int, books: Books, workers: Workers, gates: Sequence[Gate], trials: Trials, pool: TaskPool
     ) -> None:  # fmt: skip
         self._run_id, self._rounds, self._books = run_id, rounds, books
-        self._maker, self._gates, self._trials, self._pool, self._judge = maker, gates, trials, pool, judge
+        self._maker, self._judge = workers.maker, workers.judge
+        self._gates, self._trials, self._pool = gates, trials, pool
         self._accepting = asyncio.Lock()
         self._proposals = {task.task_id: task.proposal for task in books.all() if task.proposal and task.gate != PRUNED}
 

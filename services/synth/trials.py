@@ -170,13 +170,22 @@ def _unless_failed(ended: Ended | BaseException) -> Ended:
 
 def ended_of(trial: Trial, message: Outcome, printed: str) -> Ended:
     """A rollout's last message, as an end of a trial."""
+    session = session_id(message.rollout_id, message.attempt)
     match message:
         case RolloutFinished():
             failed = f"the agent's exit code was {message.exit_code}" if message.exit_code else ""
             seconds = message.agent_s + message.verify_s
-            return Ended(trial=trial, reward=message.reward, error=failed, seconds=seconds, said=printed)
+            return Ended(trial=trial, reward=message.reward, error=failed, seconds=seconds, said=printed, session=session)
         case RolloutTimedOut():
             why = f"the agent was ended after {message.agent_s:.0f} s: {message.reason}"
-            return Ended(trial=trial, reward=message.reward, error=why, timed_out=True, seconds=message.agent_s, said=printed)
+            return Ended(
+                trial=trial,
+                reward=message.reward,
+                error=why,
+                timed_out=True,
+                seconds=message.agent_s,
+                said=printed,
+                session=session,
+            )
     late = message.reason in ("VerifierTimeout", "RunTimeout")
-    return Ended(trial=trial, error=f"{message.reason}: {message.detail}", timed_out=late, said=printed)
+    return Ended(trial=trial, error=f"{message.reason}: {message.detail}", timed_out=late, said=printed, session=session)

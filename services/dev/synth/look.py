@@ -11,6 +11,7 @@ from services.dev.settings_file import SETTINGS
 from services.dev.synth.overview import Overview, overview
 from services.synth.books import Books
 from services.synth.candidate import Candidate
+from services.synth.makers import answers_of
 from services.synth.models.answers import Answers
 from services.synth.trials import Asked
 from shared.config import Config, load_config, resolve
@@ -37,7 +38,7 @@ def look(config: Config) -> Overview:
     books = Books(config)
     tasks = list(books.all())
     verdicts = [v for task in tasks for number in range(task.round + 1) for v in books.verdicts(task, number)]
-    return overview(config.run.id, tasks, verdicts, trials_of(books), paid_of(config, books), time.time())
+    return overview(config.run.id, tasks, verdicts, trials_of(books), paid_of(config), time.time())
 
 
 def trials_of(books: Books) -> list[Asked]:
@@ -46,10 +47,9 @@ def trials_of(books: Books) -> list[Asked]:
     return [msgspec.json.decode(file.read_bytes(), type=Asked) for file in files]
 
 
-def paid_of(config: Config, books: Books) -> list[float]:
+def paid_of(config: Config) -> list[float]:
     """What each answer of a model that this run paid for cost, in US dollars."""
-    folder = Path(config.synth.models.cache) if config.synth.models.cache else books.root / "answers"
-    return [kept.usd for kept in Answers(folder).paid(config.run.id)]
+    return [kept.usd for kept in Answers(answers_of(config)).paid(config.run.id)]
 
 
 def find_task(books: Books, name: str) -> Candidate:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -19,13 +20,23 @@ from services.dev.synth.watch import SynthView
 from services.synth.books import Books
 from services.synth.candidate import held
 from services.synth.gates import gates_of
-from services.synth.makers import maker_of
+from services.synth.makers import workers_of
+from services.synth.model import Ended, Trial
 from services.synth.pool import TaskPool
 from shared.bus import Bus
 from shared.config import Config, RunConfig
+from shared.errors import SandboxError
 from shared.events import SynthStart
 
 _LOOK_S = 0.5
+
+
+class _NoTrials:
+    """While it is looked whether all can be had, nothing is tried."""
+
+    async def run(self, task_id: str, folder: Path, wanted: Sequence[Trial]) -> list[Ended]:
+        """See `Trials.run`."""
+        raise SandboxError("there is no sandbox yet")
 
 
 def check_synth(config: Config) -> None:
@@ -40,7 +51,7 @@ def check_synth(config: Config) -> None:
     if needs_model(config):
         check_model(config)
         check_teacher(config)
-    maker_of(config)
+    workers_of(config, _NoTrials())
     gates_of(config)
     TaskPool(config, Books(config).accepted)
 

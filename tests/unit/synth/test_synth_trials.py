@@ -57,7 +57,7 @@ def test_a_verifier_that_was_ended_is_told_from_one_that_failed() -> None:
     assert (hung.timed_out, broken.timed_out) == (True, False)
     assert hung.reward is broken.reward is None
     good = ended_of(NULL, RolloutFinished(reward=1, exit_code=3, **COMMON), "end")
-    assert good == Ended(trial=NULL, reward=1, error="the agent's exit code was 3", said="end")
+    assert good == Ended(trial=NULL, reward=1, error="the agent's exit code was 3", said="end", session="t-a1")
 
 
 @pytest.mark.parametrize(
