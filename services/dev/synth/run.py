@@ -22,6 +22,7 @@ from services.synth.candidate import held
 from services.synth.gates import gates_of
 from services.synth.makers import workers_of
 from services.synth.model import Ended, Trial
+from services.synth.models.ready import check_models
 from services.synth.pool import TaskPool
 from shared.bus import Bus
 from shared.config import Config, RunConfig
@@ -51,6 +52,7 @@ def check_synth(config: Config) -> None:
     if needs_model(config):
         check_model(config)
         check_teacher(config)
+    check_models(config)
     workers_of(config, _NoTrials())
     gates_of(config)
     TaskPool(config, Books(config).accepted)

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +20,10 @@ from services.synth.models.endpoint import unfenced
 from services.synth.models.folder import listing, problem, write, write_toml
 from services.synth.models.kinds import Built, File, Idea, Mended
 from services.synth.models.prompts import Prompts
+from services.synth.models.ready import check_models
 from services.synth.models.schemas import schema_of
 from services.synth.models.seeds import Seeds
-from shared.config import ModelsConfig
+from shared.config import BudgetConfig, Config, EndpointConfig, ModelsConfig, SynthConfig
 from shared.errors import BudgetError, ConfigError, MakerError
 from shared.task import load_task
 
@@ -244,3 +246,17 @@ def test_seeds_that_are_not_there_are_told(tmp_path: Path, kind: str) -> None:
 def test_the_sdks_are_loaded_only_when_a_model_is_asked() -> None:
     code = "import sys; import services.synth.models.client; sys.exit('openai' in sys.modules or 'anthropic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_models_without_a_key_or_without_a_price_are_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THE_KEY", raising=False)
+    builder = EndpointConfig(model="m-1", key_env="THE_KEY")
+    config = Config(synth=SynthConfig(generator="models", models=ModelsConfig(builder=builder)))
+    with pytest.raises(ConfigError, match="set the environment variable THE_KEY"):
+        check_models(config)
+    monkeypatch.setenv("THE_KEY", "sk")
+    check_models(config)
+    limited = msgspec.structs.replace(config.synth, budget=BudgetConfig(max_usd=1.0))
+    with pytest.raises(ConfigError, match="nobody knows what m-1 costs"):
+        check_models(Config(synth=limited))
+    check_models(Config(synth=msgspec.structs.replace(limited, generator="families")))
