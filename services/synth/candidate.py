@@ -30,6 +30,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         reason: in a word that can be counted.
         detail: for people.
         held: why it waits until somebody goes on with it; empty if it does not.
+        shared: others would wait for that, too: money, rollouts, a model that does not answer.
         began: unix time in seconds at which it was asked for.
         ended: unix time in seconds at which it was through; 0 before.
     """
@@ -44,6 +45,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     detail: str = ""
     held: str = ""
+    shared: bool = False
     began: float
     ended: float = 0.0
 
@@ -94,9 +96,9 @@ def rejected(task: Candidate, now: float, *, gate: str = "", reason: str = "", d
     )  # fmt: skip
 
 
-def held(task: Candidate, why: str) -> Candidate:
-    """It waits."""
-    return msgspec.structs.replace(task, held=why)
+def held(task: Candidate, why: str, *, shared: bool = False) -> Candidate:
+    """It waits; without a reason it goes on."""
+    return msgspec.structs.replace(task, held=why, shared=shared)
 
 
 def message_of(task: Candidate, run_id: str) -> TaskMessage:

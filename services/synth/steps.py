@@ -52,7 +52,9 @@ class Steps:
         except MakerError as e:
             reason = "no-task" if task.proposal else "no-proposal"
             after = rejected(task, time.time(), gate="maker", reason=reason, detail=str(e))
-        except (BudgetError, EngineError, SandboxError, ConfigError) as e:
+        except (BudgetError, EngineError) as e:
+            after = held(task, str(e), shared=True)
+        except (SandboxError, ConfigError) as e:
             after = held(task, str(e))
         except BusUnavailable:
             raise  # the same message comes again

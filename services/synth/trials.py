@@ -179,13 +179,8 @@ def ended_of(trial: Trial, message: Outcome, printed: str) -> Ended:
         case RolloutTimedOut():
             why = f"the agent was ended after {message.agent_s:.0f} s: {message.reason}"
             return Ended(
-                trial=trial,
-                reward=message.reward,
-                error=why,
-                timed_out=True,
-                seconds=message.agent_s,
-                said=printed,
+                trial=trial, reward=message.reward, error=why, timed_out=True, seconds=message.agent_s, said=printed,
                 session=session,
-            )
+            )  # fmt: skip
     late = message.reason in ("VerifierTimeout", "RunTimeout")
     return Ended(trial=trial, error=f"{message.reason}: {message.detail}", timed_out=late, said=printed, session=session)

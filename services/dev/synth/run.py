@@ -18,7 +18,7 @@ from services.dev.synth.needs import needs_model, services_of
 from services.dev.synth.show import render
 from services.dev.synth.watch import SynthView
 from services.synth.books import Books
-from services.synth.candidate import held
+from services.synth.candidate import Candidate, held
 from services.synth.gates import gates_of
 from services.synth.makers import workers_of
 from services.synth.model import Ended, Trial
@@ -30,6 +30,9 @@ from shared.errors import SandboxError
 from shared.events import SynthStart
 
 _LOOK_S = 0.5
+_AHEAD = 2
+"""Tasks that are asked for, for each that is worked on. Not all at once: tasks come to their end one by one, and what money or
+time is left for is whole."""
 
 
 class _NoTrials:
@@ -84,20 +87,32 @@ async def _make(plan: Plan, view: SynthView) -> int:
 
 
 async def _drive(bus: Bus, config: Config, books: Books, looked: Callable[[], None]) -> None:
-    """Asks for every task that is not through, and waits until each is, or waits for somebody."""
-    left = set()
-    for number in range(config.synth.count):
-        task = books.load(task_id := task_id_of(number))
-        if task and task.over:
-            continue
-        if task and task.held:
-            books.save(held(task, ""))
-        left.add(task_id)
-        await bus.publish(SynthStart(run_id=config.run.id, task_id=task_id, number=number))
-    while left:
+    """Asks for every task that is not through, a few ahead of those that are worked on, and waits until each is, or waits
+    itself. Where one waits for what all others would, too, no more are asked for."""
+    waiting = [number for number in range(config.synth.count) if not is_over(books.load(task_id_of(number)))]
+    left: set[str] = set()
+    while waiting or left:
+        while waiting and len(left) < _AHEAD * config.synth.parallel:
+            left.add(await _ask(bus, config, books, waiting.pop(0)))
         await asyncio.sleep(_LOOK_S)
-        left -= {task_id for task_id in left if (task := books.load(task_id)) and (task.over or task.held)}
+        now = {task_id: books.load(task_id) for task_id in left}
+        if any(task and task.held and task.shared for task in now.values()):
+            waiting.clear()
+        left = {task_id for task_id, task in now.items() if not is_over(task) and not (task and task.held)}
         looked()
+
+
+async def _ask(bus: Bus, config: Config, books: Books, number: int) -> str:
+    task = books.load(task_id := task_id_of(number))
+    if task and task.held:
+        books.save(held(task, ""))
+    await bus.publish(SynthStart(run_id=config.run.id, task_id=task_id, number=number))
+    return task_id
+
+
+def is_over(task: Candidate | None) -> bool:
+    """Whether nothing more is done with a task."""
+    return task is not None and task.over
 
 
 def task_id_of(number: int) -> str:
