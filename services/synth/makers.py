@@ -52,7 +52,7 @@ def workers_of(config: Config, trials: Trials) -> Workers:
         return Workers(_modelless(config))
     from services.synth.models.judge import ModelJudge
 
-    models = _models(config)
+    models = models_of(config)
     maker = _of_models(config, models, trials) if about.generator == "models" else _modelless(config)
     return Workers(maker, ModelJudge(models) if about.models.judge.model else None, models.close)
 
@@ -62,7 +62,8 @@ def answers_of(config: Config) -> Path:
     return Path(config.synth.models.cache) if config.synth.models.cache else Books(config).root / "answers"
 
 
-def _models(config: Config) -> Models:
+def models_of(config: Config) -> Models:
+    """The models of a run; none is asked before somebody does."""
     from services.synth.models.answers import Answers
     from services.synth.models.budget import Budget
     from services.synth.models.client import Models

@@ -26,12 +26,16 @@ from shared.events import Purpose
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to export, in which format (a key of `_WRITERS`), where to, and whether redacted."""
+    """What to export, in which format (a key of `_WRITERS`), where to, and whether redacted.
+
+    `choose`, where it is there, is given the folder and what passed the filter, and returns what of it is written.
+    """
 
     to: str
     out: Path | None
     redact: bool
     wanted: Filter
+    choose: Callable[[Path, list[Chosen]], list[Chosen]] | None = None
 
 
 def export(root: Path, run_id: str, wish: Wish) -> int:
@@ -50,6 +54,7 @@ def export(root: Path, run_id: str, wish: Wish) -> int:
     try:
         out.mkdir(parents=True, exist_ok=True)
         chosen = list(select(history, wish.wanted))
+        chosen = wish.choose(out, chosen) if wish.choose else chosen
         told = _WRITERS[wish.to](run, chosen, out, wish.redact)
     except OSError as e:
         raise ArchiveError(f"{out}: {e.strerror}") from None

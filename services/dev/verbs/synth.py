@@ -139,3 +139,36 @@ def report(
     with failing(OSError):
         files = write_report(find_run(root, run_id), to)
     typer.echo("\n".join(map(str, files)))
+
+
+@app.command()
+def sft(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id of the teacher's rollouts on accepted tasks.")],
+    judge: Annotated[
+        Path | None, typer.Option("--judge", metavar="FILE", help="A file with [synth.models.judge]; default: the run's own.")
+    ] = None,
+    min_reward: Annotated[float, typer.Option("--min-reward", help="Smallest reward of a success.")] = 1.0,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default: exports/sft of the run folder.")] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Replace secrets and personal paths by placeholders.")] = False,
+    root: Root = Path("runs"),
+) -> None:
+    """Write what a teacher did well as chat rows for supervised training, for `openforge sft` and trainer.warm_start.
+
+    Successes are kept; where [synth.models.judge] names a model, it is asked of each whether others should learn from it, and
+    judged.json says why. What it answered once it is not asked again.
+
+    Example: openforge eval teacher.toml -n 4 --set tasks.heldout=tasks/made --set run.id=lessons, then
+    openforge synth sft lessons --judge synth.toml
+    """
+    import msgspec
+
+    from services.dev.archives import open_run
+    from services.dev.synth.sft import write_rows
+    from shared.config import resolve
+
+    with failing():
+        run = open_run(root, run_id)
+        judging = resolve(judge).config if judge else run.config
+        judging = msgspec.structs.replace(judging, run=run.config.run)
+        code = write_rows(root, run_id, judging, out, min_reward, redact=redact)
+    raise typer.Exit(code)
