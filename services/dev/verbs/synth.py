@@ -157,8 +157,9 @@ def sft(
     Successes are kept; where [synth.models.judge] names a model, it is asked of each whether others should learn from it, and
     judged.json says why. What it answered once it is not asked again.
 
-    Example: openforge eval teacher.toml -n 4 --set tasks.heldout=tasks/made --set run.id=lessons, then
-    openforge synth sft lessons --judge synth.toml
+    The teacher's run is one of `openforge eval`, with the accepted tasks for tasks.heldout.
+
+    Example: openforge synth sft 20261130-091500-4f2a --judge synth.toml
     """
     import msgspec
 
