@@ -10,7 +10,7 @@ from zlib import crc32
 
 from services.orchestrator.backends.port import Resources
 from services.orchestrator.cgroups import rlimits
-from services.orchestrator.clock import clock_of
+from services.orchestrator.clock import Seen, clock_of
 from services.orchestrator.gateway import Endpoint
 from services.orchestrator.harnesses import Harness, Request
 from services.orchestrator.runner.relay import HOST, PORT
@@ -65,6 +65,15 @@ class Attempt:
     host_env: Mapping[str, str]
     limit_s: float
     clock: str = ""
+
+    def seen(self, name: PhaseName) -> Seen | None:
+        """What has a phase's programs see another time; None for the real one.
+
+        Raises:
+            ConfigError: the clock is to be set, and what that takes is not installed.
+        """
+        shown = self.clock and (name == "verify" or self.start.clock_for == "all")
+        return clock_of(self.clock, self.isolation.kind) if shown else None
 
 
 def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
@@ -166,8 +175,8 @@ def _service(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], command: s
     """What serves the agent. Its port is the same in every sandbox that has a network of its own, so that prompts are, too."""
     contained = attempt.isolation.kind == "container"
     own = contained or (attempt.isolation.network and attempt.task.network == "none")
-    clock = clock_of(attempt.clock, attempt.isolation.kind).command if attempt.clock else ()
-    argv = sandbox.command("agent", [*clock, "/bin/sh", "-c", command], followed=False)
+    clock = attempt.seen("agent")
+    argv = sandbox.command("agent", [*(clock.command if clock else ()), "/bin/sh", "-c", command], followed=False)
     return Service(argv=argv, env=dict(env), port=SERVICE_PORT if own else 0, wait_s=SERVICE_S)
 
 
@@ -273,7 +282,7 @@ def _phase(
 ) -> Phase:
     host, contained = sandbox.host(name), attempt.isolation.kind == "container"
     own = attempt.isolation.network and attempt.task.network == "none"
-    seen = clock_of(attempt.clock, attempt.isolation.kind) if attempt.clock else None
+    seen = attempt.seen(name)
     phase = Phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],

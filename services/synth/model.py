@@ -80,12 +80,14 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         agent: name of the harness: `null`, `oracle`, `cheat`, or that of the tester.
         run: which of several like ones; counts from 1.
         clock: ISO time that the sandbox sees; empty for the real one.
+        clock_for: who sees it: every program, or the verifier's alone.
         env: environment variables of agent and verifier, such as PYTHONHASHSEED.
     """
 
     agent: str
     run: int = 1
     clock: str = ""
+    clock_for: Literal["all", "verifier"] = "all"
     env: dict[str, str] = {}
 
 

@@ -93,7 +93,8 @@ class BusTrials:
         trial, rollout = asked.trial, rollout_of(name, asked.life)
         return RolloutStart(
             run_id=self._config.run.id, rollout_id=rollout, group_id=rollout, group_size=1, purpose="eval",
-            task_dir=str(folder.resolve()), harness=trial.agent, clock=trial.clock, env=trial.env,
+            task_dir=str(folder.resolve()), harness=trial.agent, clock=trial.clock,
+            clock_for=trial.clock_for, env=trial.env,
         )  # fmt: skip
 
     def _note(self, trials: Mapping[str, Asked]) -> None:
@@ -135,7 +136,7 @@ class BusTrials:
 
 def name_of(task_id: str, digest: str, trial: Trial) -> str:
     """The name of a trial: the same one for the same trial of the same content."""
-    what = hashlib.sha256(f"{digest}\0{trial.clock}\0{sorted(trial.env.items())}".encode()).hexdigest()[:12]
+    what = hashlib.sha256(f"{digest}\0{trial.clock}\0{trial.clock_for}\0{sorted(trial.env.items())}".encode()).hexdigest()[:12]
     return check_id(f"{task_id[:70]}-{trial.agent[:20]}-{trial.run}-{what}", "name of a trial")
 
 

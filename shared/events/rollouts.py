@@ -86,6 +86,7 @@ class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start
         timeout_s: wall-clock limit of the agent in seconds; None takes the task's, then the configured one.
         priority: rollouts of a higher one begin first.
         clock: ISO time that the sandbox's programs see when its first one starts; empty takes `orchestrator.clock`.
+        clock_for: whose programs see it: `all`, or the `verifier`'s alone.
         env: variables of agent and verifier, over the sandbox's own; those of the task and the harness come over them.
     """
 
@@ -96,6 +97,7 @@ class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start
     timeout_s: Seconds | None = None
     priority: Priority = 0
     clock: Annotated[str, Meta(max_length=40)] = ""
+    clock_for: Literal["all", "verifier"] = "all"
     env: Variables = {}
 
     def __post_init__(self) -> None:

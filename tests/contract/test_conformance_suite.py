@@ -21,7 +21,7 @@ from tests.conformance.table import EXCUSED, PASS, good
 from tests.engine.real_prompt import Prompt, Turn
 
 PROGRAMS = load_programs()
-OURS = {"computer", "zeroclaw", "null", "oracle"}
+OURS = {"computer", "zeroclaw", "null", "oracle", "cheat"}
 """Adapters that the table leaves out: one has tests of its own, one's program cannot be had, two call no model."""
 
 

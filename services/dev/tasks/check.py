@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +17,11 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from services.dev.signals import until_signal
 from services.dev.tasks.importing import needs_of
 from services.dev.tasks.report import Checked, notes, summary, table
-from services.dev.tasks.trials import Trial, trials
+from services.dev.tasks.trials import trials
+from services.synth.model import Ended, Trial
+from services.synth.ports import Trials
 from shared.config import OrchestratorConfig
+from shared.errors import SandboxError
 from shared.task import list_tasks
 from shared.task.lint import lint
 
@@ -51,13 +56,22 @@ async def check(wish: Wish) -> int:
         SandboxError: no sandbox can be had here.
     """
     started = time.monotonic()
-    folders = [wish.folder] if (wish.folder / "task.toml").is_file() else list_tasks(wish.folder)
-    checked = [_linted(folder, wish) for folder in folders]
-    code = await until_signal(_run(checked, wish), _say_interrupted)
+    checked = [_linted(folder, wish) for folder in folders_of(wish.folder)]
+    code = await until_signal(_run(checked, wish), say_interrupted)
     return code or _report(checked, wish, time.monotonic() - started)
 
 
-def _say_interrupted() -> None:
+def folders_of(folder: Path) -> list[Path]:
+    """The task that a folder is, or those in it.
+
+    Raises:
+        TaskError: there is none.
+    """
+    return [folder] if (folder / "task.toml").is_file() else list_tasks(folder)
+
+
+def say_interrupted() -> None:
+    """What is said after Ctrl-C."""
     sys.stderr.write("interrupted; nothing stays behind\n")
 
 
@@ -78,25 +92,39 @@ async def _run(checked: list[Checked], wish: Wish) -> int:
     wanted = [] if wish.lint_only else list(_wanted(checked, wish.runs))
     if not wanted:
         return 0
-    console = Console(stderr=True)
-    columns = ("[progress.description]{task.description}", "{task.completed}/{task.total}")
-    with Progress(*map(TextColumn, columns), TimeElapsedColumn(), console=console, transient=True) as progress:
-        bar = progress.add_task("running null and oracle", total=len(wanted))
-        async with trials(wish.settings, [task.folder for task in checked], wish.keep) as running:
-            async for ended in running.run(wanted):
-                checked[ended.trial.task].runs.setdefault(ended.trial.agent, []).append(ended)
-                progress.advance(bar)
+    with bar("running null and oracle", len(wanted)) as advance:
+        async with trials(wish.settings, wish.keep) as running:
+            for ended in asyncio.as_completed([_one(running, number, checked[number], trial) for number, trial in wanted]):
+                number, one = await ended
+                checked[number].runs.setdefault(one.trial.agent, []).append(one)
+                advance()
+    for task in checked:
+        task.runs = {agent: sorted(task.runs[agent], key=lambda one: one.trial.run) for agent in sorted(task.runs)}
     return 0
 
 
-def _wanted(checked: Sequence[Checked], runs: int) -> list[Trial]:
+@contextmanager
+def bar(text: str, total: int) -> Iterator[Callable[[], None]]:
+    """Shows how far something is; what it gives is to be called after each part."""
+    console = Console(stderr=True)
+    columns = ("[progress.description]{task.description}", "{task.completed}/{task.total}")
+    with Progress(*map(TextColumn, columns), TimeElapsedColumn(), console=console, transient=True) as progress:
+        shown = progress.add_task(text, total=total)
+        yield lambda: progress.advance(shown)
+
+
+async def _one(running: Trials, number: int, task: Checked, trial: Trial) -> tuple[int, Ended]:
+    try:
+        return number, (await running.run(f"t{number}", task.folder, [trial]))[0]
+    except SandboxError as e:
+        return number, Ended(trial=trial, error=str(e))
+
+
+def _wanted(checked: Sequence[Checked], runs: int) -> list[tuple[int, Trial]]:
     found = []
     for number, task in enumerate(checked):
-        if task.skipped:
-            continue
-        found += [Trial(number, "null", run + 1) for run in range(runs)]
-        if task.solved:
-            found += [Trial(number, "oracle", run + 1) for run in range(runs)]
+        for agent in () if task.skipped else ("null", "oracle") if task.solved else ("null",):
+            found += [(number, Trial(agent=agent, run=run + 1)) for run in range(runs)]
     return found
 
 

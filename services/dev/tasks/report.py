@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from services.dev.tasks.trials import Agent, Ended
+from services.synth.model import Ended
 from shared.task.lint import Finding
 
 NAMED = 3
 """So many tasks are named with what is true of them."""
-EXPECTED: dict[Agent, float] = {"null": 0.0, "oracle": 1.0}
+EXPECTED = {"null": 0.0, "oracle": 1.0}
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Checked:
     findings: list[Finding]
     skipped: str = ""
     solved: bool = False
-    runs: dict[Agent, list[Ended]] = field(default_factory=dict)
+    runs: dict[str, list[Ended]] = field(default_factory=dict)
 
     @property
     def problems(self) -> list[str]:
@@ -49,7 +49,7 @@ class Checked:
         """In a word."""
         return "wrong" if self.problems else "not run" if self.skipped else "good"
 
-    def reward(self, agent: Agent) -> str:
+    def reward(self, agent: str) -> str:
         """What an agent got, for a person."""
         runs = self.runs.get(agent, [])
         return " ".join(sorted({"none" if run.reward is None else f"{run.reward:g}" for run in runs})) if runs else "-"
@@ -63,7 +63,7 @@ class Checked:
         }  # fmt: skip
 
 
-def _problems(agent: Agent, runs: list[Ended]) -> list[str]:
+def _problems(agent: str, runs: list[Ended]) -> list[str]:
     rewards = {run.reward for run in runs}
     if len(rewards) > 1:
         return [f"{agent}: rewards differ from run to run: {', '.join(sorted(map(str, rewards)))}"]
@@ -99,10 +99,11 @@ def notes(checked: list[Checked]) -> list[str]:
             for text in texts:
                 said.setdefault((rank, text), []).append(task.name)
     words = ("wrong", "not run", "warning")
-    return [f"{words[rank]}: {text}: {_names(names)}" for (rank, text), names in sorted(said.items())]
+    return [f"{words[rank]}: {text}: {names(of)}" for (rank, text), of in sorted(said.items())]
 
 
-def _names(names: list[str]) -> str:
+def names(names: list[str]) -> str:
+    """Some of these names, and how many more there are."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 

@@ -28,6 +28,12 @@ def tasks_check(
     backend: Annotated[
         str, typer.Option("--backend", help="Where: local, or docker, in containers of the task's own image.")
     ] = "local",
+    gates: Annotated[
+        bool, typer.Option("--gates", help="Ask the gates of task synthesis, too: flaky verifiers, cheating, copies.")
+    ] = False,
+    heldout: Annotated[
+        list[Path] | None, typer.Option("--heldout", help="With --gates: folder of tasks that none may be a copy of.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the logs of the runs; default: removed.")] = None,
     as_json: AsJson = False,
     sets: Sets = None,
@@ -35,14 +41,19 @@ def tasks_check(
     """Say what is wrong with tasks: read them, then run an agent that does nothing (it must get 0) and the task's own solution
     (it must get 1), in sandboxes of this machine, without a model. Exit status 1 if anything is wrong.
 
+    With --gates: whatever a task that is made here has to pass and needs no model to find out; a table says what was found by
+    which gate, docs/synth-gates.md what each looks at.
+
     Example: openforge tasks check my-tasks --backend docker --runs 3 --set orchestrator.concurrency=4
     """
     from services.dev.tasks.check import Wish, check
+    from services.dev.tasks.gated import gated
     from shared.config import resolve
 
     with failing():
         settings = resolve(None, [f"orchestrator.backend={backend}", *(sets or [])]).config.orchestrator
-    finish(check(Wish(folder, settings, runs=runs, lint_only=lint, as_json=as_json, keep=keep)))
+    wish = Wish(folder, settings, runs=runs, lint_only=lint, as_json=as_json, keep=keep)
+    finish(gated(wish, heldout or []) if gates else check(wish))
 
 
 @app.command("import")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.dev.tasks.report import Checked, notes, summary
-from services.dev.tasks.trials import Ended, Trial
+from services.synth.model import Ended, Trial
 from shared.task.lint import Finding, lint, unknown_keys
 from shared.task.sections import TaskFile
 from tests.unit.dev.sets import put
@@ -81,8 +81,8 @@ def test_keys_are_looked_for_in_inner_tables_and_lists_too() -> None:
 def checked(name: str, null: list[float | None], oracle: list[float | None], *findings: Finding) -> Checked:
     task = Checked(Path(name), name, list(findings))
     task.runs = {
-        "null": [Ended(Trial(0, "null", n), reward) for n, reward in enumerate(null)],
-        "oracle": [Ended(Trial(0, "oracle", n), reward) for n, reward in enumerate(oracle)],
+        "null": [Ended(trial=Trial(agent="null", run=n), reward=reward) for n, reward in enumerate(null)],
+        "oracle": [Ended(trial=Trial(agent="oracle", run=n), reward=reward) for n, reward in enumerate(oracle)],
     }
     return task
 

@@ -66,7 +66,7 @@ def test_built_in_adapters_start_what_they_install(name: str, cache: Path, tmp_p
 
 def test_one_without_installation_has_a_reason_to_be_untested() -> None:
     assert [name for name in adapter_files() if load(adapter_files()[name]).untested] == ["zeroclaw"]
-    assert set(adapter_files()) - set(INSTALLABLE) == {"zeroclaw", "null", "oracle"}
+    assert set(adapter_files()) - set(INSTALLABLE) == {"zeroclaw", "null", "oracle", "cheat"}
 
 
 def test_a_python_program_is_started_in_its_own_environment(cache: Path) -> None:
@@ -126,7 +126,7 @@ def test_an_instruction_too_long_for_an_argument_is_refused(tmp_path: Path) -> N
 
 def test_an_unknown_harness_names_those_that_are_known() -> None:
     with pytest.raises(
-        HarnessError, match=r"no harness 'clod'; known: browser-use, claude, .*, zeroclaw; orchestrator\.harness_dir"
+        HarnessError, match=r"no harness 'clod'; known: browser-use, cheat, claude, .*, zeroclaw; orchestrator\.harness_dir"
     ):
         harness("clod")
 

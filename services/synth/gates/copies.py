@@ -1,0 +1,145 @@
+"""Duplicates of tasks in the pool, and of those that evaluation uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.synth.gates.base import Looking
+from services.synth.gates.likeness import cosines, overlap, shared_row
+from services.synth.gates.texts import normal, text_of
+from services.synth.model import Proposal, Verdict
+from services.synth.ports import Judge, Room, Text
+
+ROWS = 0.7
+"""MinHash: more rows of 3 or 5 words in common make a copy."""
+SAME, ALIKE = 0.90, 0.80
+"""Cosine: from SAME on it is a copy in other words, from ALIKE on a judge says."""
+LEAKED = 0.85
+"""Cosine: from here on it is a task of the evaluation in other words."""
+LONG_ROW = 13
+"""Words in a row that no task has in common with one of the evaluation."""
+_ASK = """Two tasks for a computer agent follow. Are they the same task in other words, so that who has learned one knows
+the other? Tasks of one kind that ask for other things, or of other data, are not the same.
+
+<first>
+{first}
+</first>
+
+<second>
+{second}
+</second>
+"""
+
+
+class Same(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a judge says of two tasks that are alike.
+
+    Attributes:
+        why: in a sentence.
+        same: they are one task in other words.
+    """
+
+    why: str
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A task that is too near: why, as the reason of a verdict; which; and how near by what was measured."""
+
+    reason: str
+    name: str
+    text: str
+    near: dict[str, Any]
+
+
+class Copies(Looking):
+    """Nothing that the pool has already. Tasks of one family are one text with other data: of these the data count."""
+
+    name = "copies"
+    compares = True
+
+    async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
+        """See `Looking.look`."""
+        own, pool = text_of(folder), room.pool.accepted()
+        others = [text for text in pool if text.family != own.family]
+        if found := same_data(own, pool) or same_words(own, others):
+            return self._copy(found)
+        said = cosines(own.text, [text.text for text in others])
+        if not said:
+            return self.passed(f"compared with {len(pool)}")
+        best = max(range(len(said)), key=said.__getitem__)
+        near = {"task": others[best].name, "cosine": round(said[best], 3)}
+        if said[best] >= SAME:
+            return self._copy(Close("paraphrase", others[best].name, others[best].text, near))
+        if said[best] < ALIKE:
+            return self.passed(f"compared with {len(pool)}", nearest=near)
+        return await self._asked(own, others[best], near, room.judge)
+
+    async def _asked(self, own: Text, other: Text, near: dict[str, Any], judge: Judge | None) -> Verdict:
+        """It is alike, but maybe another task."""
+        if judge is None:
+            return self.passed(f"alike to {other.name}; no judge is configured, so it is kept", nearest=near)
+        answer = await judge.ask(_ASK.format(first=own.text, second=other.text), Same)
+        if answer.same:
+            return self._copy(Close("paraphrase", other.name, other.text, near | {"judge": answer.why}))
+        return self.passed(f"alike to {other.name}, but another one: {answer.why}", nearest=near)
+
+    def _copy(self, found: Close) -> Verdict:
+        detail = f"it is a copy of {found.name} ({found.reason}): ask for something else. That task says:\n{found.text.strip()}"
+        return self.failed(found.reason, detail, task=found.name, near=found.near)
+
+
+class Contamination(Looking):
+    """Nothing that evaluation asks, whatever family it is of: what is learned of it would be taken for ability."""
+
+    name = "contamination"
+
+    async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
+        """See `Looking.look`."""
+        held_out = room.pool.held_out()
+        if not held_out:
+            return self.skipped("there is no evaluation set: name folders of tasks in synth.gates.heldout")
+        if found := leaked(text_of(folder), held_out):
+            detail = f"it is too near to {found.name}, which evaluation uses ({found.reason}): ask for something else"
+            return self.failed("contaminated", detail, task=found.name, how=found.reason, near=found.near)
+        return self.passed(f"compared with {len(held_out)}")
+
+
+def same_data(own: Text, pool: Sequence[Text]) -> Close | None:
+    """A task that is the same but for its name, or that finds the same and asks the same or has the same answer."""
+    for other in pool:
+        if own.digest == other.digest:
+            return Close("exact-copy", other.name, other.text, {})
+        asks = normal(own.text) == normal(other.text)
+        if own.environment and own.environment == other.environment and (asks or own.answer == other.answer):
+            return Close(
+                "same-data", other.name, other.text, {"same instruction": asks, "same answer": own.answer == other.answer}
+            )
+    return None
+
+
+def same_words(own: Text, others: Sequence[Text]) -> Close | None:
+    """A task of nearly the same words."""
+    for other in others:
+        if (near := overlap(own.text, other.text)) >= ROWS:
+            return Close("near-copy", other.name, other.text, {"jaccard": round(near, 3)})
+    return None
+
+
+def leaked(own: Text, held_out: Sequence[Text]) -> Close | None:
+    """A task of the evaluation that is the same, has a long row of words in common, or says the same."""
+    if found := same_data(own, held_out):
+        return found
+    for other in held_out:
+        if row := shared_row(own.text, other.text, LONG_ROW):
+            return Close("long-row", other.name, other.text, {"words": row})
+    for other, near in zip(held_out, cosines(own.text, [text.text for text in held_out]), strict=True):
+        if near >= LEAKED:
+            return Close("paraphrase", other.name, other.text, {"cosine": round(near, 3)})
+    return None
