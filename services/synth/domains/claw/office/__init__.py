@@ -1,0 +1,1 @@
+"""The mock office: what is copied into tasks. Standard library of Python 3.11 alone, as tasks run on that."""
