@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from logging.handlers import WatchedFileHandler
@@ -29,30 +28,27 @@ class Bound:
 
 
 def rotate(file: Path, bound: Bound) -> None:
-    """Puts a file aside if it has outgrown its bound. Several processes may write it: one of them does it.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    with _alone(file.parent):
-        if not file.exists() or file.stat().st_size < bound.bytes:
-            return
-        names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, bound.older + 1))]
-        for newer, older in reversed(list(pairwise(names))):
-            if newer.exists():
-                newer.replace(older)
-        file.unlink(missing_ok=True)  # where none are kept
+    """Puts a file aside if it has outgrown its bound; one that cannot be put aside goes on growing. Several processes may write
+    it: one of them does it, which holds the lock of the file itself."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_RDWR)  # or a network's file system would lock nothing
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            here = os.fstat(descriptor)
+            if here.st_size >= bound.bytes and os.path.samestat(here, file.stat()):
+                _shift(file, bound.older)
+        finally:
+            os.close(descriptor)
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Nobody else who rotates in this folder does so meanwhile. The lock goes with the process that holds it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _shift(file: Path, older: int) -> None:
+    """The file itself goes last: before that nobody begins another one."""
+    names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, older + 1))]
+    for newer, next_one in reversed(list(pairwise(names))):
+        if newer.exists():
+            newer.replace(next_one)
+    if not older:
+        file.unlink()
 
 
 class RotatingHandler(WatchedFileHandler):
