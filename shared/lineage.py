@@ -16,6 +16,7 @@ from shared.packing import digester
 
 _ID_BYTES = 4
 _BLOCK = 256 * _ID_BYTES
+_PIECE = 16 * _ID_BYTES
 
 
 class _Mark(NamedTuple):
@@ -38,6 +39,8 @@ class _Mark(NamedTuple):
         return _Mark(state, tuple(digests))
 
 
+_Tails = dict[bytes, dict[bytes, int]]
+"""Numbers of calls by the whole pieces behind their blocks, and what follows these."""
 _NOTHING = _Mark(digester(), (digester().digest(),))
 
 
@@ -52,12 +55,13 @@ class Parent:
 class Lineage:
     """Index of the calls of one rollout. Sequences are packed uint32 (`shared.packing`).
 
-    A sequence is filed under the digest of its whole blocks of 256 tokens, with what remains after them. So a look-up hashes
-    the prompt once and asks one table per block, whatever the number of calls.
+    A sequence is filed under the digest of its whole blocks of 256 tokens; under that, by the whole pieces of 16 tokens that
+    follow; under these, by what remains. So a look-up hashes the prompt once and asks one table per block, and where there is
+    something some 16 tables more, whatever the number of calls.
     """
 
     def __init__(self) -> None:
-        self._ends: defaultdict[bytes, dict[int, dict[bytes, int]]] = defaultdict(dict)
+        self._ends: defaultdict[bytes, _Tails] = defaultdict(dict)
         self._marks: dict[int, _Mark] = {}
 
     def add(self, seq: int, full: bytes, parent: int | None = None) -> None:
@@ -70,8 +74,10 @@ class Lineage:
         """
         mark = self._marks.get(parent or 0, _NOTHING).after(full)
         self._marks[seq] = mark
-        tails = self._ends[mark.digests[-1]].setdefault(len(full) - mark.end, {})
-        tails[full[mark.end :]] = max(seq, tails.get(full[mark.end :], 0))
+        tail = full[mark.end :]
+        pieces = len(tail) // _PIECE * _PIECE
+        ends = self._ends[mark.digests[-1]].setdefault(tail[:pieces], {})
+        ends[tail[pieces:]] = max(seq, ends.get(tail[pieces:], 0))
 
     def parent(self, prompt: bytes | memoryview, begins_with: int | None = None) -> Parent | None:
         """The longest known call that is a strict prefix of `prompt`.
@@ -83,9 +89,18 @@ class Lineage:
         return self._longest(prompt, self._marks.get(begins_with or 0, _NOTHING).after(prompt).digests)
 
     def _longest(self, prompt: bytes | memoryview, digests: Sequence[bytes]) -> Parent | None:
-        for block in range(len(digests) - 1, -1, -1):
-            at, tails = block * _BLOCK, self._ends.get(digests[block], {})
-            for size in sorted(tails, reverse=True):
-                if at + size < len(prompt) and (seq := tails[size].get(bytes(prompt[at : at + size]))) is not None:
-                    return Parent(seq, (at + size) // _ID_BYTES)
+        for block in range(min(len(digests), -(-len(prompt) // _BLOCK)) - 1, -1, -1):  # none that ends with the prompt
+            if (tails := self._ends.get(digests[block])) and (found := _longest_tail(tails, prompt, block * _BLOCK)):
+                return found
         return None
+
+
+def _longest_tail(tails: _Tails, prompt: bytes | memoryview, at: int) -> Parent | None:
+    """The longest of some tails that stands at `at` of a prompt, and does not end with it."""
+    rest = bytes(prompt[at : min(at + _BLOCK, len(prompt) - _ID_BYTES)])
+    for pieces in range(len(rest) // _PIECE * _PIECE, -1, -_PIECE):
+        if ends := tails.get(rest[:pieces]):
+            for size in range(min(pieces + _PIECE, len(rest)), pieces - 1, -_ID_BYTES):
+                if (seq := ends.get(rest[pieces:size])) is not None:
+                    return Parent(seq, (at + size) // _ID_BYTES)
+    return None

@@ -17,16 +17,27 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.bench.gateways import Gateway, World
-from tests.bench.measure import Plan, Sample, conversation, cost_after, drive, memory_after, sample, summed_up
+from tests.bench.measure import (
+    Plan,
+    Sample,
+    conversation,
+    cost_in,
+    drive,
+    growth_of,
+    memory_after,
+    sample,
+    sessions_after,
+    summed_up,
+)
 from tests.bench.processes import Failed
-from tests.bench.report import Growth, Memory, Missing, Report
+from tests.bench.report import Memory, Missing, Report
 
 _NAMES = ("floor", "record", "splice", "anthropic", "rllm")
 _MODES = ("record", "splice")
 _BASE = 2000
 _PLANS = {"": Plan(_BASE, 80, 32, 32), "_20k": Plan(20_000, 32, 16, 16), "_60k": Plan(60_000, 16, 16, 8)}
 _RLLM_SHARE = 0.5  # it takes ten times as long
-_GROWTH_ROUNDS = 3
+_GROWTH_ROUNDS, _GROWTH_PAIRS = 4, 5
 
 
 class Bench:
@@ -81,12 +92,15 @@ class Bench:
             self.report.gateways[name + suffix] = summed_up(taken, samples["direct"])
 
     async def _growth(self, name: str) -> None:
-        gateway = self._gateways[name]  # as many calls at once in both, since calls that come together share steps
-        few, many = [], []
+        """Both are measured in turn, a moment after one another, and with as many calls at once, since calls that come together
+        share steps: what else the machine does meets both."""
+        gateway, pairs = self._gateways[name], []
         for _ in range(_GROWTH_ROUNDS):
-            few.append(await cost_after(gateway, _BASE, 5, sessions=8, calls=25))
-            many.append(await cost_after(gateway, _BASE, 500, sessions=8, calls=25))
-        self.report.growth[name] = Growth(cpu_ms_after_5=min(few), cpu_ms_after_500=min(many))
+            old = await sessions_after(gateway, _BASE, 500)
+            for _ in range(_GROWTH_PAIRS):
+                young = await sessions_after(gateway, _BASE, 5)
+                pairs.append((await cost_in(gateway, _BASE, young), await cost_in(gateway, _BASE, old)))
+        self.report.growth[name] = growth_of(pairs)
         _say(f"{name}: {self.report.growth[name]}")
 
     async def _memory(self, name: str) -> None:

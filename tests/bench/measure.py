@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from tests.bench.gateways import Gateway
 from tests.bench.load import Calls, Load, Result
 from tests.bench.processes import Failed, cpu_s, rss_mb
 from tests.bench.replies import REPLY_TOKENS
-from tests.bench.report import Figures
+from tests.bench.report import Figures, Growth
 
 _TURNS = 4
 
@@ -102,13 +103,26 @@ def summed_up(samples: list[Sample], direct: list[Sample]) -> Figures:
     )
 
 
-async def cost_after(gateway: Gateway, base: int, earlier: int, *, sessions: int, calls: int) -> float:
-    """CPU ms of a call in sessions that made `earlier` calls before, all of them shorter and of different lengths."""
-    paths = await gateway.open(sessions)
+async def sessions_after(gateway: Gateway, base: int, earlier: int, count: int = 8) -> list[str]:
+    """Paths of some sessions that made `earlier` calls, all of them shorter than `base` and of different lengths."""
+    paths = await gateway.open(count)
     await drive(gateway, paths, [(base // 2 + n, 0) for n in range(earlier)])
+    return paths
+
+
+async def cost_in(gateway: Gateway, base: int, paths: list[str], calls: int = 25) -> float:
+    """CPU ms of a call in some sessions, in all of which so many are made."""
     before = _cpu_ms(gateway)
     measured = await drive(gateway, paths, [(base, 0)] * calls)
-    return round((_cpu_ms(gateway) - before) / measured.calls, 3)
+    return (_cpu_ms(gateway) - before) / measured.calls
+
+
+def growth_of(pairs: list[tuple[float, float]]) -> Growth:
+    """The medians of some pairs of costs, few calls before and many."""
+    few, many = zip(*pairs, strict=True)
+    ratio = statistics.median(b / a for a, b in pairs)
+    costs = [round(statistics.median(found), 3) for found in (few, many)]
+    return Growth(cpu_ms_after_5=costs[0], cpu_ms_after_500=costs[1], ratio=round(ratio, 3))
 
 
 async def memory_after(gateway: Gateway, base: int, sessions: int) -> float:

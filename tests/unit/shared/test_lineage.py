@@ -12,7 +12,7 @@ ids = st.lists(st.integers(0, 1), max_size=5)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(ids, max_size=8), ids, st.sampled_from([0, 253, 254, 255, 256, 510, 511]))
+@given(st.lists(ids, max_size=8), ids, st.sampled_from([0, 14, 15, 16, 30, 253, 254, 255, 256, 270, 510, 511]))
 def test_the_parent_is_the_longest_strict_prefix_and_the_latest_of_equals(
     short: list[list[int]], last: list[int], common: int
 ) -> None:
