@@ -159,8 +159,7 @@ class Answer(msgspec.Struct):
                             self._add_rarer(said)
                     completion.extend(choice.token_ids or ())
                     if choice.logprobs is not None:
-                        for token in choice.logprobs.content or ():
-                            logprobs.append(token.logprob)
+                        logprobs += [token.logprob for token in choice.logprobs.content or ()]
                     if choice.finish_reason is not None:
                         self._add_end(choice, count - at)
         except _UNREADABLE as e:

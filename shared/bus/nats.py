@@ -103,8 +103,10 @@ class NatsBus:
         """Publishes any bytes on a subject, once for an id; raises as `publish` does."""
         check_size(subject, data, self._link.max_payload)  # one over the server's limit would close the client for good
         headers[_MSG_ID] = message_id
-        attempt = partial(self._link.acks.publish, subject, data, headers)
-        ack = await self._link.retried(f"publish {subject}", attempt)
+        try:
+            ack = await self._link.acks.publish(subject, data, headers)  # nearly always; the rest is for when it fails
+        except nats.errors.Error:
+            ack = await self._link.retried(f"publish {subject}", partial(self._link.acks.publish, subject, data, headers))
         if ack.duplicate:
             self.repeats[f"published {kind_in(subject)}"] += 1
         return ack

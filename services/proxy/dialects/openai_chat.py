@@ -11,6 +11,7 @@ from msgspec import Meta
 from services.proxy.dialects.base import Delta, Reply, Target, ToolCall, ToolDelta, Turn, Usage
 from services.proxy.errors import Refused, bad_request
 from services.proxy.sampling import NULL, SAMPLING_FIELDS
+from services.proxy.seen import Seen
 
 _PATH = "/v1/chat/completions"
 _Tokens = Annotated[int, Meta(ge=1)]
@@ -43,6 +44,18 @@ class _Request(msgspec.Struct):
     tool_choice: str | dict[str, Any] | None = None
     response_format: _Format | None = None
     tools: list[_Tool] | None = None
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What a request says besides its messages; as a `Turn` has it. Calls share it: nobody may change what is in it."""
+
+    model: str
+    fields: dict[str, msgspec.Raw]
+    stream: bool
+    constrained: bool
+    max_tokens: int | None
+    requested: dict[str, Any]
+    private: bool
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -80,29 +93,24 @@ class OpenAIChat:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
             fields = _fields.decode(body)
-            said = fields.pop("messages", NULL)  # nearly all of a request: it need not be read over again with the rest
-            messages = _list_of(said)
-            request = _request.decode(msgspec.json.encode(fields))
-            heads = _heads.decode(said)
+            raw = fields.pop("messages", NULL)
+            messages = _list_of(raw)
+            said = _said(msgspec.json.encode(fields))
+            heads = _heads.decode(raw)
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
             raise bad_request(f"the body is not valid JSON: {e}") from None
-        if request.n not in (None, 1):
-            raise bad_request(f"n={request.n}: one reply per call is recorded here; ask for n=1 and call again for more")
-        limits = [m for m in (request.max_tokens, request.max_completion_tokens) if m is not None]
-        for name in ("model", "stream"):
-            fields.pop(name, None)
         return Turn(
-            model=request.model or "",
+            model=said.model,
             messages=_as_the_engine_takes_them(messages, heads),
-            fields=fields,
-            stream=bool(request.stream),
-            constrained=_constrained(request, fields),
-            max_tokens=min(limits, default=None),
-            requested={name: msgspec.json.decode(raw) for name, raw in fields.items() if name in _ASKED},
+            fields=said.fields,
+            stream=said.stream,
+            constrained=said.constrained,
+            max_tokens=said.max_tokens,
+            requested=said.requested,
             media=any([_has_media(head) for head in heads if isinstance(head.content, list)]),
-            private=bool((request.stream_options or {}).get("include_usage")),
+            private=said.private,
         )
 
     def writer(self, turn: Turn, reply_id: str, created: int) -> ChatWriter:
@@ -185,6 +193,32 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "total_tokens": usage.prompt + usage.completion,
         "prompt_tokens_details": {"cached_tokens": usage.cached},
     }
+
+
+def _read_said(rest: bytes) -> _Said:
+    """Of a request without its messages; a harness says the same in all its calls, with tools that are long.
+
+    Raises:
+        Refused, msgspec.DecodeError: it cannot be taken.
+    """
+    request, fields = _request.decode(rest), _fields.decode(rest)
+    if request.n not in (None, 1):
+        raise bad_request(f"n={request.n}: one reply per call is recorded here; ask for n=1 and call again for more")
+    limits = [m for m in (request.max_tokens, request.max_completion_tokens) if m is not None]
+    for name in ("model", "stream"):
+        fields.pop(name, None)
+    return _Said(
+        model=request.model or "",
+        fields=fields,
+        stream=bool(request.stream),
+        constrained=_constrained(request, fields),
+        max_tokens=min(limits, default=None),
+        requested={name: msgspec.json.decode(raw) for name, raw in fields.items() if name in _ASKED},
+        private=bool((request.stream_options or {}).get("include_usage")),
+    )
+
+
+_said = Seen(_read_said, most=4 * 1024**2, least=0)
 
 
 def _list_of(messages: msgspec.Raw) -> list[msgspec.Raw]:
