@@ -19,7 +19,7 @@ class Base:
         scripts: those of `files` that are run.
         toml: what task.toml has of it.
         needed: paths that whoever builds has to write, besides instruction.md.
-        copies: paths that are made of others, by path: what the verifier has to have of the environment.
+        copies: JSON files that are made of others, by path: what the verifier has to have of the environment.
         guide: for the prompt: what there is and how it is used.
         example: a whole small task, for the prompt.
     """
@@ -49,4 +49,10 @@ def base_of(domain: Domain) -> Base:
     return _BASES[domain]()
 
 
-_BASES: dict[str, Callable[[], Base]] = {}
+def _office() -> Base:
+    from services.synth.models.office import office_base
+
+    return office_base()
+
+
+_BASES: dict[str, Callable[[], Base]] = {"claw": _office}

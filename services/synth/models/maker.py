@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -108,7 +109,9 @@ class ModelMaker:
         def check(mended: Mended) -> str:
             kept = [path for path in (folders.INSTRUCTION, *base.needed) if path in mended.removed]
             removable = folders.problem([File(path, "x") for path in mended.removed], base.taken, ())
-            return f"{kept[0]} is needed" if kept else removable or folders.problem(mended.files, base.taken, ())
+            if kept:
+                return f"{kept[0]} is needed"
+            return removable or folders.problem(mended.files, base.taken, ()) or _no_json(mended.files, base)
 
         reply = await self._models.ask("refiner", self.prompts.fill("refine", values), Mended, check)
         if not reply.value.files and not reply.value.removed:
@@ -129,9 +132,13 @@ def lay(proposal: Proposal, built: Built, base: Base, folder: Path) -> None:
 
 
 def copy(base: Base, folder: Path) -> None:
-    """Makes the files that are made of others."""
+    """Makes the files that are made of others: the same data, written otherwise, so that no file of the verifier is one of the
+    environment."""
     for target, source in base.copies.items():
-        folders.write(folder, [File(target, (folder / source).read_text(encoding="utf-8"))])
+        text = (folder / source).read_text(encoding="utf-8")
+        data = json.loads(text)
+        plain = json.dumps(data)
+        folders.write(folder, [File(target, json.dumps(data, indent=1) if plain == text.strip() else plain)])
 
 
 def task_text(proposal: Proposal) -> str:
@@ -151,12 +158,23 @@ def verdict_text(verdict: Verdict) -> str:
     return f"{said}\n\nEvidence:\n{evidence[-_SAID:]}" if verdict.evidence else said
 
 
+def _no_json(files: Sequence[File], base: Base) -> str:
+    """What is wrong with the data that both the environment and the verifier read."""
+    for file in files:
+        if file.path in base.copies.values():
+            try:
+                msgspec.json.decode(file.content)
+            except msgspec.DecodeError as e:
+                return f"{file.path} is no JSON: {e}"
+    return ""
+
+
 def _checked(base: Base) -> Callable[[Built], str]:
     """What is wrong with a task as it was built, empty if nothing is."""
 
     def check(built: Built) -> str:
         if not built.instruction.strip():
             return "the instruction is empty"
-        return folders.problem(built.files, {*base.taken, folders.INSTRUCTION}, base.needed)
+        return folders.problem(built.files, {*base.taken, folders.INSTRUCTION}, base.needed) or _no_json(built.files, base)
 
     return check
