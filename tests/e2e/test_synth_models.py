@@ -16,7 +16,9 @@ from tests.scripted_models import KEY, Act, Asked, ScriptedModels
 from tests.scripted_office import number_of, office
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-COUNT = 3
+COUNT, REFUSED = 4, 3
+"""Proposals, and which of them the model will have nothing to do with."""
+REFUSALS = [{"gate": "maker", "reason": "no-proposal", "tasks": [f"n{REFUSED:05}"]}]
 SETTINGS = """
 [run]
 root = "runs"
@@ -67,6 +69,8 @@ class Moody:
                 return Act("Certainly! Here is the task: {")
             case 2, 3:
                 return Act(drop=True)
+            case 3, _:
+                return Act("I will have nothing to do with doors.", end="refused")
         return act
 
 
@@ -90,7 +94,7 @@ async def test_tasks_of_a_moody_model_are_made_tried_mended_and_accepted(server:
     assert code == 0, told
     code, told = await openforge("synth", "status", "--json", "--root", str(tmp_path / "runs"))
     found = json.loads(told)
-    assert (code, found["reached"]["accepted"], found["refined"], found["turned_down"]) == (0, COUNT, 1, []), told
+    assert (code, found["reached"]["accepted"], found["refined"], found["turned_down"]) == (0, COUNT - 1, 1, REFUSALS), told
     assert Counter(server.answered).most_common(1)[0][1] == 1
     assert found["calls"] == len(server.answered)
     assert found["usd"] == pytest.approx(found["calls"] * 300e-6)
