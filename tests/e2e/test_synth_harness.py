@@ -1,0 +1,97 @@
+"""`openforge synth` with a harness as builder: react makes a task in a sandbox, through the proxy, which records its work."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.stacks import openforge
+from tests.scripted_models import KEY, ScriptedModels, said
+from tests.scripted_office import built, idea
+from tests.unit.proxy.teachers import Answer, FakeTeacher
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+SETTINGS = """
+[run]
+root = "runs"
+[engine]
+url = "{teacher}"
+served_name = "strong-1"
+[proxy]
+mode = "teacher"
+[synth]
+generator = "models"
+domains = ["claw"]
+count = 1
+to = "made"
+[synth.gates]
+repeats = 1
+[synth.models]
+harness = "react"
+[synth.models.proposer]
+model = "m-1"
+base_url = "{url}/v1"
+key_env = "THE_KEY"
+"""
+WRITE = """python3 - <<'END'
+import base64, json, pathlib
+for path, text in json.loads(base64.b64decode('{files}')).items():
+    file = pathlib.Path('task', path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+END
+ls -R task | head -40"""
+
+
+class Builder(FakeTeacher):
+    """Writes the task, has it checked, and is done."""
+
+    def answer(self, body: dict[str, Any]) -> Answer:
+        """The next command."""
+        made = built(7)
+        files = {file["path"]: file["content"] for file in made["files"]} | {"instruction.md": made["instruction"]}
+        coded = base64.b64encode(json.dumps(files).encode()).decode()
+        commands = (WRITE.format(files=coded), "python3 check.py task")
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        if turn == len(commands):
+            return Answer("", ["The task is built."], [])
+        return Answer("", [], [json.dumps({"command": commands[turn]})])
+
+
+@pytest.fixture
+async def endpoints(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ScriptedModels, Builder]]:
+    if not shutil.which("bwrap"):
+        pytest.fail("bubblewrap is missing: apt-get install -y bubblewrap")
+    monkeypatch.setenv("THE_KEY", KEY)
+    proposer, builder = ScriptedModels(lambda _: said(idea(7))), Builder()
+    await proposer.start()
+    await builder.start()
+    yield proposer, builder
+    await builder.stop()
+    await proposer.stop()
+
+
+@pytest.mark.timeout(240)
+async def test_a_harness_builds_a_task_that_passes_every_gate_and_its_work_is_recorded(
+    endpoints: tuple[ScriptedModels, Builder], tmp_path: Path
+) -> None:
+    proposer, builder = endpoints
+    file, root = tmp_path / "synth.toml", str(tmp_path / "runs")
+    file.write_text(SETTINGS.format(url=proposer.url, teacher=builder.url))
+    code, told = await openforge("synth", str(file), timeout_s=200)
+    assert code == 0, told
+    (made,) = (tmp_path / "made").glob("[!.]*/task.toml")
+    assert (made.parent / "instruction.md").read_text() == built(7)["instruction"]
+    (run,) = (tmp_path / "runs").iterdir()
+    out = tmp_path / "rows"
+    code, told = await openforge("export", run.name, "--to", "sft", "--harness", "react", "--out", str(out), "--root", root)
+    assert code == 0, told
+    (row,) = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
+    assert row["reward"] == 1.0
+    assert "The task is as it has to be." in json.dumps(row["messages"])
