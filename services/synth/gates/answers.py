@@ -61,7 +61,7 @@ def _telling(text: str) -> set[str]:
 
 
 def _copied(task: Task) -> Iterator[tuple[str, str]]:
-    """Files of the environment with most of a script or of the data of solution or verifier in them."""
+    """Files of the environment with most of a program of the solution, or of the verifier's script, in them."""
     hidden = {path: _text(path) for path in _hidden(task)}
     for path in _seen(task):
         text = _text(path)
@@ -103,9 +103,10 @@ def _decoded(text: str) -> Iterator[str]:
 
 
 def _hidden(task: Task) -> list[Path]:
-    """The solution, and of the verifier its script and its data; its other programs may share code with the environment."""
-    solutions = [path for step in task.steps for path in _files(step.solution)]
-    tests = [path for step in task.steps for folder in step.tests for path in _files(folder) if path.suffix != ".py"]
+    """The solution's programs and the verifier's script. Its data may be those of the environment with little changed, and its
+    other programs share code with it."""
+    solutions = [path for step in task.steps for path in _files(step.solution) if path.suffix in ("", ".sh", ".py")]
+    tests = [path for step in task.steps for folder in step.tests for path in _files(folder) if path.suffix == ".sh"]
     return solutions + tests
 
 

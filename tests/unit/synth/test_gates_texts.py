@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,13 @@ async def test_an_answer_that_lies_about_is_found(path: str, text: str, tmp_path
 
 
 async def test_what_the_agent_has_to_find_is_no_answer_that_lies_about(tmp_path: Path) -> None:
-    """A table with the line that is asked for is what the task is about."""
-    files = {"environment/hen.txt": "- blue 41\n- gray 7\n", "tests/test.sh": '#!/bin/sh\n[ "$(cat pot.txt)" = "blue 41" ]\n'}
+    """A table with the line that is asked for is what the task is about, and a state has most of what it had before."""
+    expected = {f"key number {number}": number for number in range(9)}
+    files = {
+        "environment/data.json": json.dumps(expected, indent=1),
+        "tests/expected.json": json.dumps(expected, indent=1) + "\n",
+    }
+    files |= {"environment/hen.txt": "- blue 41\n- gray 7\n", "tests/test.sh": '#!/bin/sh\n[ "$(cat pot.txt)" = "blue 41" ]\n'}
     assert (await judged(Answers(), good(tmp_path / "task", **files))).outcome == "passed"
 
 
