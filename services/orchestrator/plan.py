@@ -287,7 +287,7 @@ def _phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
         files={}, executable=[], argv=sandbox.command(name, [*(seen.command if seen else ()), *program], read_only, solution),
-        env=sandbox.env(name) | attempt.start.env | (seen.env if seen else {}), cwd=host.app,
+        env=sandbox.env(name) | (seen.env if seen else {}) | attempt.start.env, cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
         log="" if contained else str(attempt.record / f"{name}.log"), collect=[],

@@ -16,6 +16,8 @@ from services.synth.ports import Room
 
 _CLOCKS = ("2019-02-28T23:58:30Z", "2031-07-04T06:15:00Z", "2024-02-29T12:00:00Z", "2027-12-31T23:59:30Z")
 """Years apart, on other days of the week and times of the day, with days and years that end."""
+_SLEEPS = {"FAKETIME_DONT_FAKE_MONOTONIC": "0"}
+"""Shows the other time by the clock that programs sleep by, too: they can sleep then, but not wait for threads."""
 _NO_CLOCK = "orchestrator.clock needs"
 """What the orchestrator says where it cannot set the clock."""
 
@@ -25,7 +27,7 @@ class Repeats(Looking):
 
     Some programs fail for being shown another time, whichever it is: with libfaketime 0.9.10, which is Debian 12's, Python's
     `time.sleep` does. So where a reward differs the real time is shown in the same way: if that makes no difference, the time
-    does. Else the clock is varied for the verifier alone.
+    does. Else the clock is varied for the verifier alone, and at last in a way in which it can sleep.
 
     Args:
         runs: of each agent.
@@ -64,7 +66,8 @@ class Repeats(Looking):
         plain = (await asked.of([replace(other.trial, clock="")]))[0]
         if plain.reward != usual.reward:
             return _differs(usual, plain)
-        for trial in (other.trial, replace(other.trial, clock_for="verifier")):
+        alone = replace(other.trial, clock_for="verifier")
+        for trial in (other.trial, alone, replace(alone, env=alone.env | _SLEEPS)):
             seen, shown = await asked.of([trial, replace(trial, clock=datetime.now(UTC).strftime("%FT%TZ"))])
             if seen.reward == usual.reward:
                 notes.append(f"the clock was varied for the verifier alone: {other.trial.agent} gets no time but the real one")
