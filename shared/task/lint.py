@@ -30,6 +30,8 @@ _SECRET = re.compile(
     r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}\b|\bxox[baprs]-[0-9A-Za-z-]{20,}"
     r"|\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}|\bAIza[0-9A-Za-z_-]{35}\b|\bhf_[A-Za-z0-9]{34}\b"
 )
+_VARIED = 12
+"""A key has more different characters than what only stands for one, such as sk-xxxx."""
 Reason = Literal[
     "cannot-load", "cannot-run-here", "unknown-field", "empty-instruction", "no-solution", "no-reward-written",
     "fetches-in-verifier", "tests-in-environment", "tests-in-image", "unpinned", "unpinned-apt", "not-carried-out",
@@ -150,7 +152,7 @@ def _output(task: Task) -> Iterator[Finding]:
 
 def _secrets(task: Task) -> Iterator[Finding]:
     for path in _files(task.folder):
-        if match := _SECRET.search(_text(path)):
+        if match := next((one for one in _SECRET.finditer(_text(path)) if len(set(one[0])) >= _VARIED), None):
             text = f"{path.relative_to(task.folder)} holds what looks like a key ({match[0][:12]}...): take it out"
             yield _error("secret", text)
 

@@ -130,6 +130,13 @@ async def _ask(task: Gated, gates: Sequence[Gate], room: Room, task_id: str) -> 
         else:
             verdict = await _asked(gate, proposal, task.folder, room)
         task.verdicts.append(verdict)
+        task.needs = task.needs or _not_here(verdict)
+
+
+def _not_here(verdict: Verdict) -> str:
+    """Why a task cannot be run here, as the gate that reads it says."""
+    found = verdict.evidence.get("findings", ())
+    return next((str(one["text"]) for one in found if one["reason"] == "cannot-run-here"), "")
 
 
 async def _asked(gate: Gate, proposal: Proposal, folder: Path, room: Room) -> Verdict:

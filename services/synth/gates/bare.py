@@ -7,8 +7,14 @@ from pathlib import Path
 from services.synth.gates.base import Looking, said, told, trouble
 from services.synth.model import Proposal, Trial, Verdict
 from services.synth.ports import Room
+from shared.task import load_task
 
 NULL, ORACLE = Trial(agent="null"), Trial(agent="oracle")
+
+
+def solved(folder: Path) -> bool:
+    """Whether every step of a task has its solution."""
+    return all((step.solution / "solve.sh").is_file() for step in load_task(folder).steps)
 
 
 class Null(Looking):
@@ -37,6 +43,10 @@ class Oracle(Looking):
 
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
+        if not solved(folder):
+            return self.failed(
+                "no-solution", "there is no solution/solve.sh, so nobody knows that the task can be solved: write one"
+            )
         ended = await room.trials.run(proposal.task_id, folder, [ORACLE])
         if wrong := trouble(ended[0]):
             return self.failed(*wrong, trials=told(ended))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.synth.gates.bare import NULL, ORACLE
+from services.synth.gates.bare import NULL, ORACLE, solved
 from services.synth.gates.base import Looking, told
 from services.synth.gates.derived import verified_by
 from services.synth.model import Ended, Proposal, Verdict
@@ -37,6 +37,8 @@ class Outputs(Looking):
         task = load_task(folder)
         if not task.environment_dir.is_dir():
             return self.passed("there is no environment")
+        if not solved(folder):
+            return self.skipped("there is no solution")
         if len(task.steps) > 1 or task.verifier.separate:
             return self.skipped("not looked at where a task has several steps, or a verifier in an environment of its own")
         with verified_by(folder, _SCRIPT, room.evidence, "outputs", {"before": task.environment_dir}) as made:

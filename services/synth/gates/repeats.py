@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from services.synth.gates.bare import NULL, ORACLE
+from services.synth.gates.bare import NULL, ORACLE, solved
 from services.synth.gates.base import Looking, said, told, trouble
 from services.synth.model import Ended, Proposal, Trial, Verdict
 from services.synth.ports import Room
@@ -41,7 +41,7 @@ class Repeats(Looking):
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
         asked, notes = _Asked(room, proposal.task_id, folder), []
-        for usual in await asked.of([NULL, ORACLE]):
+        for usual in await asked.of([NULL, ORACLE] if solved(folder) else [NULL]):
             again = await asked.of(self._wanted(usual.trial.agent))
             if no_clock := next((one.error for one in again if _NO_CLOCK in one.error), ""):
                 notes.append(f"the clock was not varied: {no_clock}")

@@ -44,7 +44,7 @@ def test_nothing_is_said_against_a_good_task(tmp_path: Path) -> None:
         ("environment/Dockerfile", "FROM a:1\nRUN apt-get install -y b=1 c\n", "warning", "apt-get install of c without"),
         ("task.toml", '[environment]\ndocker_image = "python"', "warning", "docker_image python names no version"),
         ("tests/test.sh", '#!/bin/sh\n[ "$(cat out.txt)" = 4 ] && echo 1 > $L/reward.txt\n', "warning", "looks at out.txt"),
-        ("environment/key.txt", f"AKIA{'Q' * 16}\n", "error", "looks like a key"),
+        ("environment/key.txt", f"AKIA{'ABCDEFGHJKLMNPQR'}\n", "error", "looks like a key"),
     ],
 )
 def test_what_is_wrong_with_a_task_is_named(tmp_path: Path, path: str, text: str, level: str, words: str) -> None:

@@ -49,6 +49,15 @@ async def test_a_trial_without_a_reward_has_a_reason_of_its_own(error: str, reas
     assert (verdict.reason, error in verdict.detail) == (reason, True)
 
 
+async def test_a_task_without_a_solution_fails_for_that_alone(tmp_path: Path) -> None:
+    folder = good(tmp_path / "task")
+    (folder / "solution/solve.sh").unlink()
+    trials = Scripted(sound)
+    assert (await judged(Oracle(), folder, trials)).reason == "no-solution"
+    assert (await judged(Repeats(2), folder, trials)).outcome == "passed"
+    assert {trial.agent for trial in trials.asked} == {"null"}
+
+
 def by_clock(trial: Trial, folder: Path) -> float:
     return sound(trial, folder) if trial.clock < "2030" else 0.0
 
