@@ -224,6 +224,6 @@ def start(task: Path, rollout: str = "r1", **fields: Any) -> RolloutStart:
 
 async def until(condition: Callable[[], Any], what: str) -> None:
     """Waits for a condition that nobody announces."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - it lies outside of this process
             await asyncio.sleep(0.01)
