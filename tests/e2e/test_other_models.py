@@ -1,4 +1,4 @@
-"""Whole runs of `openforge run` with experts and with pictures: rollouts on a real vLLM, steps on veRL, pushes between."""
+"""Whole runs of `openforge run` with experts, with pictures and by adapters: rollouts on a real vLLM, steps on veRL, pushes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from services.collector.archive import FOLDER
 from services.collector.archive_reader import Damage, read
 from services.proxy.model import placeholder_tokens
+from services.trainer.journal.unpack import unpack
 from shared.events import CallRecorded
 from shared.packing import unpack_ids
 from tests.conftest import NO_VIDEOS
@@ -51,11 +52,11 @@ train = "{folder}/tasks"
 HARNESSES = Path(__file__).parent / "harness"
 
 
-async def run(folder: Path, harness: str, args: Sequence[str]) -> tuple[dict[str, Any], list[CallRecorded]]:
+async def run(folder: Path, harness: str, args: Sequence[str], *options: str) -> tuple[dict[str, Any], list[CallRecorded]]:
     """A run of three steps: its summary, and its calls."""
     file = folder / "openforge.toml"
     file.write_text(CONFIG.format(folder=folder, args=list(args), harnesses=HARNESSES, harness=harness, exact=EXACT))
-    code, out = await openforge("run", str(file), timeout_s=1000)
+    code, out = await openforge("run", str(file), *options, timeout_s=1000)
     assert code == 0, out
     (made,) = (folder / "runs").iterdir()
     calls = [message for message in read(made / FOLDER, Damage()) if isinstance(message, CallRecorded)]
@@ -96,3 +97,21 @@ async def test_a_model_that_sees_learns_on_the_pictures_that_it_was_shown(tmp_pa
     sampled = [not placeholders.isdisjoint(unpack_ids(call.completion)) for call in calls]
     assert [call.stray_media for call in calls] == sampled
     assert any(sampled) or "stray_media" not in summary["token_reasons"]
+
+
+@pytest.mark.long
+async def test_adapters_learn_beside_a_model_and_are_all_that_is_pushed(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    from tests.engine.tied_model import make_tied_model
+
+    make_tied_model(tmp_path / "model")
+    write_task(tmp_path / "tasks", "write", "cat seed.txt > out.txt", "seed")
+    check(*await run(tmp_path, "react", [], "--set", "trainer.lora.lora_rank=4"))
+    (made,) = (tmp_path / "runs").iterdir()
+    base, pushed, final = (made / "weights" / name for name in ("push/base.safetensors", "push/v3.safetensors", "final"))
+    assert pushed.stat().st_size < base.stat().st_size / 4
+    assert all(".lora_" in name for name in load_file(pushed))
+    unpacked, known = (load_file(folder / "model.safetensors") for folder in (unpack(made, 3), final))
+    assert unpacked.keys() == known.keys()
+    assert max(float((unpacked[name] - known[name]).abs().max()) for name in known) < 1e-6
