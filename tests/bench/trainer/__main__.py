@@ -43,9 +43,10 @@ async def main(arguments: argparse.Namespace) -> Report:
         steps, rounds = Steps(learner, AlgorithmConfig(), shape), []
         steps.warm_up()
         for n in range(arguments.rounds):
-            rounds.append(Round(steps.ours(n + 1), steps.bare()))
+            rounds.append(Round(steps.ours(n + 1), *steps.bare()))
             ours, bare = rounds[-1].ours, sum(rounds[-1].bare.values())
-            _say(f"round {n + 1}: ours {ours.step:.2f} s, {ours.own:.3f} s of them not veRL's; veRL's calls alone {bare:.2f} s")
+            cpu = f"CPU {ours.cpu:.2f} and {rounds[-1].bare_cpu:.2f} s"
+            _say(f"round {n + 1}: ours {ours.step:.2f} s, {ours.own:.3f} not veRL's; veRL's calls alone {bare:.2f} s; {cpu}")
         pushes = [] if arguments.no_push else await _pushes(learner, model, Path(folder), arguments.rounds)
         return Report(shape, rounds, pushes, measure(arguments.bytes, _TRANSFERS, Path(folder), _say))
 

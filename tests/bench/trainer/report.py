@@ -18,12 +18,14 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
         weigh: rewards to advantages and weights.
         update: all that the learner does: tensors, veRL's calls, metrics.
         verl: of `update`, veRL's calls.
+        cpu: CPU seconds of all phases together, which a busy machine prolongs far less.
     """
 
     read: float
     weigh: float
     update: float
     verl: float
+    cpu: float
 
     @property
     def step(self) -> float:
@@ -38,10 +40,11 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A step of ours, and veRL's bare calls on a step's tensors right after it, in seconds by veRL's name."""
+    """A step of ours, and veRL's bare calls on a step's tensors right after it: seconds by veRL's name, and CPU seconds."""
 
     ours: Phases
     bare: dict[str, float]
+    bare_cpu: float
 
 
 class Push(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,12 +110,14 @@ class Report:
 
     def json(self) -> bytes:
         """One line: the figures, and their `bounds`."""
-        ours = self._ours
+        ours, cpu, bare_cpu = self._ours, min(r.ours.cpu for r in self.rounds), min(r.bare_cpu for r in self.rounds)
         by_phase = msgspec.structs.asdict(ours) | {"step": ours.step} | {f"bare_{n}": s for n, s in self._bare.items()}
+        del by_phase["cpu"]
         found = {
             "step_s": {name: round(seconds, 4) for name, seconds in by_phase.items()},
             "overhead_ratio": round(ours.step / self._bare_s, 3),
             "own_s": round(min(r.ours.own for r in self.rounds), 4),
+            "cpu_s": {"step": round(cpu, 4), "bare": round(bare_cpu, 4), "ratio": round(cpu / bare_cpu, 3)},
             "tokens": self.shape.tokens,
             "tokens_per_s": round(self.shape.tokens / ours.step),
             "trained_tokens_per_s": round(self.shape.trained / ours.step),

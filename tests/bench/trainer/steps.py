@@ -37,7 +37,7 @@ class Steps:
 
     def ours(self, seed: int) -> Phases:
         """One step: from the messages of its groups to new weights."""
-        bodies, phases, began = groups(self._shape, seed), {}, time.monotonic()
+        bodies, phases, began, cpu = groups(self._shape, seed), {}, time.monotonic(), time.process_time()
         votes = [[read_vote(t) for t in _completed(body).trajectories] for body in bodies]
         phases["read"], began = _lap(began)
         samples = credit(votes, self._config)
@@ -45,14 +45,16 @@ class Steps:
         with timing() as seconds:
             self._learner.update(samples)
         phases["update"], _ = _lap(began)
-        return Phases(verl=sum(seconds), **phases)
+        return Phases(verl=sum(seconds), cpu=time.process_time() - cpu, **phases)
 
-    def bare(self) -> dict[str, float]:
-        """Seconds by veRL's name of the call."""
-        taken: dict[str, float] = {}
+    def bare(self) -> tuple[dict[str, float], float]:
+        """Seconds by veRL's name of the call, and CPU seconds of all of them."""
+        taken, all_cpu = dict[str, float](), 0.0
         for call in self._calls:
-            taken[call.name] = taken.get(call.name, 0.0) + call.again()
-        return taken
+            seconds, cpu = call.again()
+            taken[call.name] = taken.get(call.name, 0.0) + seconds
+            all_cpu += cpu
+        return taken, all_cpu
 
 
 def make_learner(model: Path, threads: int) -> VerlLearner:

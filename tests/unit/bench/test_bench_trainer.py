@@ -16,8 +16,8 @@ SHAPE = Shape(groups=2, n=4, calls=3, news=5, reply=7)
 
 
 def round_of(ours: float, bare: float, own: float = 0.0) -> Round:
-    ours_by_phase = Phases(read=0.0, weigh=0.0, update=ours, verl=ours - own)
-    return Round(ours_by_phase, {"infer_batch": bare / 4, "train_batch": bare * 3 / 4})
+    ours_by_phase = Phases(read=0.0, weigh=0.0, update=ours, verl=ours - own, cpu=ours / 2)
+    return Round(ours_by_phase, {"infer_batch": bare / 4, "train_batch": bare * 3 / 4}, bare / 2)
 
 
 def broken(*rounds: Round) -> set[str]:
@@ -54,6 +54,12 @@ def test_the_report_has_the_fastest_push_and_tokens_by_the_second() -> None:
     assert found["push_bytes"] == 10
     assert found["tokens_per_s"] == SHAPE.tokens / 2
     assert found["step_s"]["bare_train_batch"] == 1.5
+    assert "cpu" not in found["step_s"]
+
+
+def test_cpu_seconds_are_those_of_the_rounds_with_the_fewest() -> None:
+    found = json.loads(Report(SHAPE, [round_of(2.2, 8.0), round_of(9.0, 2.0)]).json())
+    assert found["cpu_s"] == {"step": 1.1, "bare": 1.0, "ratio": 1.1}
 
 
 def test_what_is_not_verls_is_that_of_the_step_that_had_least_of_it() -> None:
