@@ -100,6 +100,7 @@ async def test_a_model_that_sees_learns_on_the_pictures_that_it_was_shown(tmp_pa
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # veRL's, when it is imported
 async def test_adapters_learn_beside_a_model_and_are_all_that_is_pushed(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
