@@ -60,6 +60,7 @@ class Drawn:
         known: what the solver is told: what the instruction says, and nothing that has to be found.
         fold: capitals count for nothing.
         max_turns: of the agent.
+        solvers: further files of `solvers` that the solver needs.
     """
 
     instruction: str
@@ -69,6 +70,7 @@ class Drawn:
     known: Mapping[str, Any] = field(default_factory=dict)
     fold: bool = False
     max_turns: int = 20
+    solvers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,11 @@ class Kind:
     solvers: tuple[str, ...]
     seen: str
     agent_s: float
+
+
+def level_of(seed: int) -> int:
+    """How hard the task of a seed is: 1, 2 or 3."""
+    return seed % 3 + 1
 
 
 def write(folder: Path, kind: Kind, family: str, seed: int, level: int, drawn: Drawn, parts: Iterable[str]) -> None:
@@ -117,7 +124,7 @@ def write(folder: Path, kind: Kind, family: str, seed: int, level: int, drawn: D
     }
     for name in (*kind.parts, *parts):
         files[f"environment/parts/{name}"] = (_HERE / "parts" / name).read_text(encoding="utf-8")
-    for name in (*kind.solvers, f"{solver}.py"):
+    for name in (*kind.solvers, f"{solver}.py", *drawn.solvers):
         files[f"solution/solvers/{name}"] = (_HERE / "solvers" / name).read_text(encoding="utf-8")
     for name, text in files.items():
         path = folder / name

@@ -28,10 +28,10 @@ def made(family: Family, seed: int, folder: Path) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """Of names, modes and contents of all files."""
+    """Of names and contents of all files, and whether they can be run."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return sha256(
-        b"".join(f"{path.relative_to(folder)} {path.stat().st_mode:o}\0".encode() + path.read_bytes() for path in files)
+        b"".join(f"{path.relative_to(folder)} {path.stat().st_mode & 0o100}\0".encode() + path.read_bytes() for path in files)
     ).hexdigest()
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.example_tasks import folders, of_family
 from services.synth.domains import FAMILIES
 from services.synth.domains.browser.drawing import SiteFamily
+from services.synth.domains.computer.drawing import DeskFamily
 from services.synth.domains.parts.kept import Kept
 from services.synth.domains.parts.webapp.__main__ import Site
 from services.synth.ports import Family
@@ -19,7 +21,7 @@ from shared.task import load_task
 from tests.unit.synth.screens import digest, made, read, reward, solve_pages, visitor_of
 
 PAGES = [family for family in FAMILIES if family.domain == "browser"]
-SCREENS = [family for family in FAMILIES if isinstance(family, SiteFamily)]
+SCREENS = [family for family in FAMILIES if isinstance(family, SiteFamily | DeskFamily)]
 REPO = Path(__file__).parents[3]
 AGAIN = """
 import sys
@@ -46,11 +48,18 @@ def test_a_seed_makes_the_same_task_in_another_process_with_another_hash_seed(tm
 
 
 @pytest.mark.parametrize("family", SCREENS, ids=lambda family: str(family.name))
-def test_fifty_seeds_make_fifty_tasks(family: SiteFamily) -> None:
+def test_fifty_seeds_make_fifty_tasks(family: SiteFamily | DeskFamily) -> None:
     tasks = [family.drawn(seed) for seed in range(50)]
     assert len({json.dumps([task.instruction, task.settings, task.tables]) for task in tasks}) == 50
     assert len({json.dumps(task.changes) for task in tasks}) > 25
     assert all(task.changes for task in tasks)
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: str(folder.name))
+def test_an_example_is_what_its_family_makes_of_its_seed(folder: Path, tmp_path: Path) -> None:
+    found = of_family(folder.name)
+    assert found
+    assert digest(made(*found, tmp_path)) == digest(folder), "python -m scripts.example_tasks makes them anew"
 
 
 @by_name

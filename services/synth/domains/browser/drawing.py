@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from services.synth.domains.folder import Drawn, Kind, write
+from services.synth.domains.folder import Drawn, Kind, level_of, write
 from services.synth.model import Domain
 
 _WEBAPP = ("__init__", "__main__", "exchange", "pages", "shell", "wizard")
 BROWSER = Kind(
     domain="browser", start="/usr/bin/python3 -B -m parts.webapp", packages="chromium python3", seen="pages", agent_s=600.0,
-    parts=("__init__.py", "kept.py", *(f"webapp/{name}.py" for name in _WEBAPP)),
+    parts=("__init__.py", "fields.py", "kept.py", *(f"webapp/{name}.py" for name in _WEBAPP)),
     solvers=("__init__.py", "visitor.py"),
 )  # fmt: skip
 
@@ -41,8 +41,3 @@ class SiteFamily:
     def make(self, seed: int, folder: Path) -> None:
         """See `Family.make`."""
         write(folder, BROWSER, self.name, seed, level_of(seed), self.drawn(seed), [f"webapp/{self.site}.py"])
-
-
-def level_of(seed: int) -> int:
-    """How hard a task is: 1, 2 or 3."""
-    return seed % 3 + 1

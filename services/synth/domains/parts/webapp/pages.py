@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from ..kept import Row
 
+ICON = '<link rel="icon" href="data:,">'
 STYLE = (
     "body{font-family:sans-serif;max-width:60em;margin:1em auto;padding:0 1em;line-height:1.4}"
     "nav a{margin-right:1em}table{border-collapse:collapse}td,th{border:1px solid #bbb;padding:.25em .6em;text-align:left}"
@@ -20,7 +21,7 @@ def page(title: str, body_html: str, links: Mapping[str, str], site: str) -> str
     """A whole page; `links` are the addresses of its navigation by their text."""
     nav = "".join(link(to, text) for text, to in links.items())
     return (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escape(title)} - {escape(site)}</title>'
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escape(title)} - {escape(site)}</title>{ICON}'
         f"<style>{STYLE}</style></head>\n<body>\n<nav>{nav}</nav>\n<h1>{escape(title)}</h1>\n{body_html}\n</body>\n</html>\n"
     )
 

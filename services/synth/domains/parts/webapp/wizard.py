@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..fields import Field, complaint
 from . import pages
 from .exchange import Answer, Asked, Routes
 from .shell import Shell
 
 Step = dict[str, Any]
-"""`title`, and `fields`: `name`, `label`, and either `options` or a `pattern` with the `hint` that says it; `optional`."""
+"""`title`, and `fields`."""
 
 
 class Wizard:
@@ -97,19 +97,7 @@ class Wizard:
         return len(self._steps) + 1
 
 
-def complaint(field: dict[str, Any], value: str) -> str:
-    """What is wrong with a value, for people; empty if nothing is."""
-    label = field["label"]
-    if not value:
-        return "" if field.get("optional") else f"{label}: please fill in."
-    if "options" in field and value not in field["options"]:
-        return f"{label}: please choose one of the list."
-    if "pattern" in field and not re.fullmatch(field["pattern"], value):
-        return f"{label}: {field['hint']}."
-    return ""
-
-
-def _input(field: dict[str, Any], value: str) -> str:
+def _input(field: Field, value: str) -> str:
     if "options" in field:
         return pages.choice(field["name"], field["label"], field["options"], value, empty="Please choose")
     return pages.entry(field["name"], field["label"], value, field.get("hint", ""))

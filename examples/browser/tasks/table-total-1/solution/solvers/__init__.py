@@ -1,0 +1,1 @@
+"""Solutions of the families, which do as a user would; copied into a task's solution/. Standard library only."""
