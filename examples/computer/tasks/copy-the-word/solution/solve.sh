@@ -3,7 +3,7 @@
 set -eu
 screen=$(mktemp -d)
 trap 'kill $form $server; rm -r "$screen"' EXIT
-Xvfb -screen 0 1024x768x24 -nolisten local -displayfd 3 3> "$screen/number" &
+Xvfb ":$((1000 + $$ % 50000))" -screen 0 1024x768x24 -nolisten local -displayfd 3 3> "$screen/number" &
 server=$! form=
 until [ -s "$screen/number" ]; do sleep 0.1; done
 export DISPLAY=":$(cat "$screen/number")"

@@ -30,18 +30,18 @@ def known() -> dict[str, Any]:
 @contextmanager
 def using() -> Iterator[User]:
     """The desktop of the current folder, and somebody who uses it."""
-    with ExitStack() as ends, tempfile.TemporaryDirectory() as folder:
-        number = Path(folder, "number")
-        with number.open("w") as file:
-            # Without an abstract socket, which other sandboxes on this network could reach.
-            argv = ["Xvfb", "-screen", "0", SCREEN, "-nolisten", "tcp", "-nolisten", "local", "-displayfd", str(file.fileno())]
-            _start(ends, argv, {}, pass_fds=(file.fileno(),))
-        display = wait_for(lambda: number.read_text().strip())
-        _start(ends, START, {"DISPLAY": f":{display}"})
-        yield User(Path("screen.json"), f":{display}")
+    # Without an abstract socket, which other sandboxes on this network could reach; that leaves nothing by which servers
+    # that share a folder for sockets would see that a number is taken, so it is one that goes by the process.
+    display = f":{1000 + os.getpid() % 50_000}"
+    with ExitStack() as ends, tempfile.TemporaryFile("w+") as ready:
+        argv = ["Xvfb", display, "-screen", "0", SCREEN, "-nolisten", "tcp", "-nolisten", "local", "-displayfd"]
+        _start(ends, [*argv, str(ready.fileno())], {}, pass_fds=(ready.fileno(),))
+        wait_for(lambda: os.fstat(ready.fileno()).st_size)
+        _start(ends, START, {"DISPLAY": display})
+        yield User(Path("screen.json"), display)
 
 
-def _start(ends: ExitStack, argv: Any, env: dict[str, str], pass_fds: tuple[int, ...] = ()) -> None:
+def _start(ends: ExitStack, argv: Sequence[str], env: dict[str, str], pass_fds: tuple[int, ...] = ()) -> None:
     process = subprocess.Popen(argv, env={**os.environ, **env}, pass_fds=pass_fds, stderr=subprocess.DEVNULL)
     ends.callback(process.wait)
     ends.callback(process.terminate)
