@@ -63,7 +63,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES, *, e
     Args:
         config: as it was given.
         services: to be run.
-        engines: to be started where none is named; without one no model can be called.
+        engines: are wanted, and started where none is named; without one no model can be called.
 
     Raises:
         InvalidId: run.id is no legal identifier.
@@ -78,7 +78,7 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES, *, e
     write_settings(config, folder)
     config, servers = _servers(_keyed(config, folder), folder)
     config = replace(config, proxy=_proxy(config, folder, "proxy" in services))
-    config, started, serving = _engines(config, folder) if engines else (config, [], None)
+    config, started, serving = _engines(config, folder) if engines else (_without_engine(config), [], None)
     file = folder / "config.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
     wanted = [s for s in services if s != "synth" or config.synth.enabled]
@@ -136,6 +136,11 @@ def _servers(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec]]:
         servers.append(ProcessSpec("valkey", argv, folder / "logs" / "valkey.log", ready=_port_open("127.0.0.1", port)))
         config = replace(config, store=replace(config.store, url=f"redis://127.0.0.1:{port}/0"))
     return config, servers
+
+
+def _without_engine(config: Config) -> Config:
+    """A proxy that is there for sandboxes alone wants an address all the same; nobody answers there."""
+    return config if config.engine.addresses else replace(config, engine=replace(config.engine, url="http://127.0.0.1:9"))
 
 
 def _engines(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec], ProcessSpec | None]:
