@@ -1,7 +1,7 @@
 # `make demo` is the whole thing, from a fresh checkout to a held-out score. It needs Python 3.11 and a package index.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kubernetes test-kubernetes test-fleet images test-compose test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer chaos docs clean
+.PHONY: help setup demo test kubernetes test-kubernetes test-fleet images test-compose test-long test-harnesses test-fast check conformance mini bench-gateway bench-collector bench-orchestrator bench-trainer bench-synth chaos docs clean
 
 SEED ?= 0
 REWARD ?= verifier
@@ -83,6 +83,9 @@ bench-orchestrator: setup ## what orchestrating pods costs, beside a bare loop: 
 
 bench-trainer: setup ## what a training step costs beyond veRL's bare calls, and what a push costs: one JSON object, exit 0 if the bounds hold
 	@exec $(BIN)/python -m tests.bench.trainer $(ARGS)
+
+bench-synth: setup ## 60 proposals with defects planted, synth killed twice: is each caught by its gate? one JSON object, exit 0 if so (minutes)
+	@exec $(BIN)/python -m tests.bench.synth $(ARGS)
 
 chaos: setup ## everything is killed with -9, again and again: is anything lost or doubled? (minutes; ARGS="--seed 1 --rollouts 200")
 	@exec $(BIN)/python -m tests.chaos $(ARGS)
