@@ -68,15 +68,20 @@ class Copies(Looking):
         """See `Looking.look`."""
         own, pool = text_of(folder), room.pool.accepted()
         others = [text for text in pool if text.family != own.family]
-        if found := same_data(own, pool) or same_words(own, others):
+        if found := same_data(own, pool):
             return self._copy(found)
         said = cosines(own.text, [text.text for text in others])
         if not said:
             return self.passed(f"compared with {len(pool)}")
         best = max(range(len(said)), key=said.__getitem__)
         near = {"task": others[best].name, "cosine": round(said[best], 3)}
+        found = same_words(own, others)
         if said[best] >= SAME:
-            return self._copy(Close("paraphrase", others[best].name, others[best].text, near))
+            found = found or Close("paraphrase", others[best].name, others[best].text, near)
+        if found and (worse := leaked(own, room.pool.held_out())) and likeness(own, worse) > likeness(own, found):
+            return self.passed(f"like {found.name}, but more so like {worse.name} of the evaluation", nearest=near)
+        if found:
+            return self._copy(found)
         if said[best] < ALIKE:
             return self.passed(f"compared with {len(pool)}", nearest=near)
         return await self._asked(own, others[best], near, room.judge)
@@ -96,7 +101,8 @@ class Copies(Looking):
 
 
 class Contamination(Looking):
-    """Nothing that evaluation asks, whatever family it is of: what is learned of it would be taken for ability."""
+    """Nothing that evaluation asks: what is learned of it would be taken for ability. With tasks of its own family it may share
+    words, not data: who evaluates with those wants to know how the family is learned."""
 
     name = "contamination"
 
@@ -132,14 +138,21 @@ def same_words(own: Text, others: Sequence[Text]) -> Close | None:
     return None
 
 
+def likeness(own: Text, other: Close) -> float:
+    """How like another task one is, to say which of several it is most like."""
+    return overlap(own.text, other.text) + cosines(own.text, [other.text])[0]
+
+
 def leaked(own: Text, held_out: Sequence[Text]) -> Close | None:
-    """A task of the evaluation that is the same, has a long row of words in common, or says the same."""
+    """A task of the evaluation that is the same, or one of another family with a long row of words in common, or that says the
+    same."""
     if found := same_data(own, held_out):
         return found
-    for other in held_out:
+    others = [text for text in held_out if text.family != own.family]
+    for other in others:
         if row := shared_row(own.text, other.text, LONG_ROW):
             return Close("long-row", other.name, other.text, {"words": row})
-    for other, near in zip(held_out, cosines(own.text, [text.text for text in held_out]), strict=True):
+    for other, near in zip(others, cosines(own.text, [text.text for text in others]), strict=True):
         if near >= LEAKED:
             return Close("paraphrase", other.name, other.text, {"cosine": round(near, 3)})
     return None

@@ -217,17 +217,34 @@ async def test_between_the_two_limits_a_judge_decides_and_without_one_it_is_kept
     assert judge is None or "Quite another text." in judge.asked
 
 
+OWN = {"task.toml": '[metadata]\nfamily = "own"\n', "environment/numbers.txt": "5\n"}
+LONGER = f"First read the manual. {LONG} Then rest."
+
+
 @pytest.mark.parametrize(
     ("files", "how"),
-    [
-        ({"environment/b": "b", "instruction.md": f"First read the manual. {LONG} Then rest."}, "long-row"),
-        ({}, "exact-copy"),
-    ],
+    [(OWN | {"instruction.md": LONGER}, "long-row"), (OWN | {"instruction.md": REWORDED}, "paraphrase"), ({}, "exact-copy")],
 )
-async def test_nothing_of_the_evaluation_is_let_in_whatever_its_family(files: dict[str, str], how: str, tmp_path: Path) -> None:
+async def test_nothing_of_the_evaluation_is_let_in(files: dict[str, str], how: str, tmp_path: Path) -> None:
     pool = Shelf(evaluation=[shelf(good(tmp_path / "held", **{"instruction.md": LONG}))])
     verdict = await judged(Contamination(), good(tmp_path / "task", **{"instruction.md": LONG, **files}), pool=pool)
     assert (verdict.reason, verdict.evidence["how"]) == ("contaminated", how)
+
+
+async def test_a_family_that_is_evaluated_with_other_data_may_be_trained_on(tmp_path: Path) -> None:
+    pool = Shelf(evaluation=[shelf(good(tmp_path / "held", **{"instruction.md": LONG}))])
+    folder = good(tmp_path / "task", **{"instruction.md": LONGER, "environment/numbers.txt": "5\n"})
+    assert (await judged(Contamination(), folder, pool=pool)).outcome == "passed"
+
+
+async def test_what_is_like_a_task_of_the_pool_and_more_like_one_of_the_evaluation_is_contaminated(tmp_path: Path) -> None:
+    pool = pool_of(tmp_path, **{"instruction.md": f"{LONG} Be quick about it, and say nothing to anybody else."})
+    pool.evaluation = [shelf(good(tmp_path / "held", **{"instruction.md": LONG}))]
+    folder = good(tmp_path / "task", **(OWN | {"instruction.md": f"Please: {LONG}"}))
+    assert (await judged(Copies(), folder, pool=pool)).outcome == "passed"
+    assert (await judged(Contamination(), folder, pool=pool)).outcome == "failed"
+    pool.evaluation = []
+    assert (await judged(Copies(), folder, pool=pool)).reason == "near-copy"
 
 
 async def test_without_an_evaluation_set_contamination_cannot_be_looked_for(tmp_path: Path) -> None:
