@@ -144,6 +144,38 @@ def test_a_verifier_has_an_image_of_its_own_and_what_it_is_handed(tmp_path: Path
     assert left_over() == ""
 
 
+SERVE = """[metadata]
+serve = "sh ./serve.sh"
+[agent]
+user = "worker"
+"""
+ANSWER = """while :; do
+  perl -MIO::Socket -e '$s = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$ENV{PORT}", Listen => 5, ReuseAddr => 1) or die;
+    while ($c = $s->accept) { print $c "of the service\n"; close $c }'
+done
+"""
+ASK = """#!/bin/sh
+perl -MIO::Socket -e '($a) = $ENV{SERVICE_URL} =~ m{//(.*)}; print IO::Socket::INET->new($a)->getline' >out.txt
+"""
+
+
+def test_a_service_answers_beside_the_agent_in_containers(tmp_path: Path) -> None:
+    parts = {
+        "instruction.md": "Ask.\n",
+        "environment/Dockerfile": DOCKERFILE.replace("COPY seed.txt", "COPY --chown=worker serve.sh"),
+        "environment/serve.sh": ANSWER, "solution/solve.sh": ASK, "task.toml": SERVE,
+        "tests/test.sh": "#!/bin/sh\ngrep -qx 'of the service' out.txt && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n",
+    }  # fmt: skip
+    sets.put(tmp_path / "served", parts)
+    sets.put(tmp_path / "unserved", parts | {"environment/serve.sh": "echo no such port; exit 3\n"})
+    code, found = check(tmp_path, "--backend", "docker", timeout=500)
+    assert code == 1
+    assert [found["served"]["runs"][agent][0]["reward"] for agent in ("null", "oracle")] == [0, 1], found["served"]
+    assert "the service ended before it answered" in found["unserved"]["runs"]["oracle"][0]["error"]
+    assert "no such port" in found["unserved"]["runs"]["oracle"][0]["error"]
+    assert left_over() == ""
+
+
 def left_over() -> str:
     """Containers of checks that are still there."""
     listed = ["docker", "ps", "-aq", "--filter", "name=openforge-check-"]

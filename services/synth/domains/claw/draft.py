@@ -33,6 +33,9 @@ serve = "exec python3 office.d/serve.py"
 max_turns = {max_turns}
 output_chars = 4000
 
+[metadata.initial]
+there = {there}
+
 [agent]
 timeout_sec = 600.0
 
@@ -106,7 +109,10 @@ class OfficeFamily:
 def write(draft: Draft, folder: Path, family: str, level: Level, seed: int) -> None:
     """Writes the task folder of a draft."""
     name = f"{family}-{level}-{seed}"
-    toml = _TASK_TOML.format(name=name, family=family, level=level, seed=seed, max_turns=draft.max_turns)
+    there = ["office", "office.d/seed.json", *sorted(draft.files)]
+    toml = _TASK_TOML.format(
+        name=name, family=family, level=level, seed=seed, max_turns=draft.max_turns, there=json.dumps(there)
+    )
     kept = draft.files if draft.kept is None else {path: draft.files[path] for path in draft.kept}
     digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(kept.items())}
     checks = [*draft.checks, *([f"expect.files_untouched({json.dumps(digests, indent=4)})"] if digests else [])]
