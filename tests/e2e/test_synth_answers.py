@@ -15,7 +15,7 @@ from tests.scripted_builder import good
 from tests.scripted_models import KEY, Act, Asked, ScriptedModels
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 TASKS = 6
 
 
@@ -42,7 +42,7 @@ async def test_no_answer_is_paid_for_twice_however_often_the_maker_is_killed(tmp
         for stop in (2, 7):
             through = stop
             process = await life(server.url, tmp_path)
-            await until(held_up)
+            await until(held_up, 120)
             process.send_signal(signal.SIGKILL)
             await process.wait()
         through = 1000

@@ -1,4 +1,5 @@
-"""`openforge synth` with a harness as builder: react makes a task in a sandbox, through the proxy, which records its work."""
+"""`openforge synth` with a harness as builder: react makes a task in a sandbox, through the proxy, which records its work. Then
+a teacher does the task, and what it did becomes a row to learn from."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from services.synth.gates.rubric import CRITERIA
 from tests.e2e.stacks import openforge
-from tests.scripted_models import KEY, ScriptedModels, said
+from tests.scripted_models import KEY, Act, Asked, ScriptedModels, said
 from tests.scripted_office import built, idea
 from tests.unit.proxy.teachers import Answer, FakeTeacher
 
@@ -38,6 +40,11 @@ harness = "react"
 model = "m-1"
 base_url = "{url}/v1"
 key_env = "THE_KEY"
+[synth.models.judge]
+model = "m-2"
+api = "anthropic"
+base_url = "{url}"
+key_env = "THE_KEY"
 """
 WRITE = """python3 - <<'END'
 import base64, json, pathlib
@@ -49,27 +56,38 @@ END
 ls -R task | head -40"""
 
 
-class Builder(FakeTeacher):
-    """Writes the task, has it checked, and is done."""
+class Strong(FakeTeacher):
+    """Builds a task: writes it, has it checked, and is done. Does a task: by its solution, which it knows by heart."""
 
     def answer(self, body: dict[str, Any]) -> Answer:
         """The next command."""
         made = built(7)
         files = {file["path"]: file["content"] for file in made["files"]} | {"instruction.md": made["instruction"]}
         coded = base64.b64encode(json.dumps(files).encode()).decode()
-        commands = (WRITE.format(files=coded), "python3 check.py task")
+        builds = "check.py" in json.dumps(body["messages"][:2])
+        commands = (WRITE.format(files=coded), "python3 check.py task") if builds else (files["solution/solve.sh"],)
         turn = sum(message["role"] == "assistant" for message in body["messages"])
         if turn == len(commands):
-            return Answer("", ["The task is built."], [])
+            return Answer("", ["That is done."], [])
         return Answer("", [], [json.dumps({"command": commands[turn]})])
 
 
+def script(asked: Asked) -> Act:
+    """Proposes, finds nothing against a task, and would have others learn from any conversation."""
+    fields = set((asked.schema or {})["properties"])
+    if "brief" in fields:
+        return said(idea(7))
+    if "criteria" in fields:
+        return said({"criteria": [{"name": name, "why": "so it is", "holds": True} for name in CRITERIA]})
+    return said({"keep": True, "why": "it read before it wrote"})
+
+
 @pytest.fixture
-async def endpoints(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ScriptedModels, Builder]]:
+async def endpoints(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ScriptedModels, Strong]]:
     if not shutil.which("bwrap"):
         pytest.fail("bubblewrap is missing: apt-get install -y bubblewrap")
     monkeypatch.setenv("THE_KEY", KEY)
-    proposer, builder = ScriptedModels(lambda _: said(idea(7))), Builder()
+    proposer, builder = ScriptedModels(script), Strong()
     await proposer.start()
     await builder.start()
     yield proposer, builder
@@ -77,14 +95,14 @@ async def endpoints(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Scri
     await proposer.stop()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_harness_builds_a_task_that_passes_every_gate_and_its_work_is_recorded(
-    endpoints: tuple[ScriptedModels, Builder], tmp_path: Path
+    endpoints: tuple[ScriptedModels, Strong], tmp_path: Path
 ) -> None:
     proposer, builder = endpoints
     file, root = tmp_path / "synth.toml", str(tmp_path / "runs")
     file.write_text(SETTINGS.format(url=proposer.url, teacher=builder.url))
-    code, told = await openforge("synth", str(file), timeout_s=200)
+    code, told = await openforge("synth", str(file), timeout_s=400)
     assert code == 0, told
     (made,) = (tmp_path / "made").glob("[!.]*/task.toml")
     assert (made.parent / "instruction.md").read_text() == built(7)["instruction"]
@@ -95,3 +113,15 @@ async def test_a_harness_builds_a_task_that_passes_every_gate_and_its_work_is_re
     (row,) = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
     assert row["reward"] == 1.0
     assert "The task is as it has to be." in json.dumps(row["messages"])
+    await _taught(file, tmp_path / "made", root)
+
+
+async def _taught(file: Path, made: Path, root: str) -> None:
+    """What a teacher does on the accepted tasks becomes rows, as far as the judge agrees."""
+    code, told = await openforge("eval", str(file), "--set", f"tasks.heldout={made}", "--set", "run.id=lessons", "-n", "1")
+    assert code == 0, told
+    code, told = await openforge("synth", "sft", "lessons", "--root", root)
+    assert code == 0, told
+    assert "the judge kept 1 of 1 successes" in told
+    (row,) = [json.loads(line) for line in (Path(root) / "lessons/exports/sft/train.jsonl").read_text().splitlines()]
+    assert [message["role"] for message in row["messages"][-4:]] == ["user", "assistant", "tool", "assistant"]

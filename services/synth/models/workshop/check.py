@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Says what is wrong with the task in a folder: `python3 check.py FOLDER`. Exit status 1 if anything is.
 
-It looks at the files, then runs the task's own check twice in copies of its environment: after nothing was done, which must
-give 0, and after solution/solve.sh, which must give 1. Standard library only: it runs wherever the task is built.
+It looks at the files, then runs the task's own check twice in copies of it all: after nothing was done, which must give 0, and
+after solution/solve.sh, which must give 1. Standard library only: it runs wherever the task is built.
 """
 
 from __future__ import annotations
@@ -61,14 +61,16 @@ def runs(task: Path, order: dict[str, Any]) -> Iterator[str]:
 def _reward(task: Path, folder: Path, serve: str, *, solved: bool) -> tuple[float | None, str]:
     app, logs = folder / "app", folder / "logs"
     shutil.copytree(task / "environment", app)
+    for part in ("tests", "solution"):
+        shutil.copytree(task / part, folder / part)
     (logs / "verifier").mkdir(parents=True)
     (logs / "artifacts").mkdir()
-    env = os.environ | {"APP_DIR": str(app), "LOGS_DIR": str(logs), "TESTS_DIR": str(task / "tests")}
+    env = os.environ | {"APP_DIR": str(app), "LOGS_DIR": str(logs), "TESTS_DIR": str(folder / "tests")}
     said = ""
     with _served(serve, app, env) as served:
         if solved:
-            said += _run(["sh", str(task / "solution" / "solve.sh")], app, served)
-    said += _run(["sh", str(task / "tests" / "test.sh")], app, env)
+            said += _run(["sh", str(folder / "solution" / "solve.sh")], app, served)
+    said += _run(["sh", str(folder / "tests" / "test.sh")], app, env)
     try:
         return float((logs / "verifier" / "reward.txt").read_text()), said
     except (OSError, ValueError):
