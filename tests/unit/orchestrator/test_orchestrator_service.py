@@ -113,7 +113,7 @@ async def test_a_model_that_never_answers_is_an_infrastructure_failure(house: Ho
     [
         ({"task_dir": "/no/such/task"}, "TaskError", "no such task folder"),
         ({"task_dir": "relative"}, "TaskError", "must be an absolute path"),
-        ({"harness": "unknown"}, "HarnessError", "known: browser-use, claude"),
+        ({"harness": "unknown"}, "HarnessError", "known: browser-use, cheat, claude"),
     ],
 )
 async def test_what_cannot_be_started_is_a_final_failure(
