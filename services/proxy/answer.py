@@ -217,9 +217,8 @@ class Answer(msgspec.Struct):
 
     def _without_prompt(self, data: bytes) -> bytes:
         """Cuts the prompt's ids out, if they are there: to read over its numbers would cost as much as all the rest."""
-        if (at := data.find(_PROMPT)) < 0:
+        if (start := _start_of_prompt(data)) < 0:
             return data
-        start = at + len(_PROMPT) - 1
         end = data.find(b"]", start) + 1
         self.prompt = data[start:end]
         return data[:start] + b"null" + data[end:]
@@ -248,6 +247,15 @@ class Answer(msgspec.Struct):
             call.id = call.id or delta.id
             call.name += delta.name
             call.arguments.append(delta.arguments)
+
+
+def _start_of_prompt(data: bytes) -> int:
+    """Where the list of the prompt's ids begins; -1 where there is none."""
+    last = data.rfind(b"[")  # of a whole reply it is the last list, nearly always: it is found in no time like this
+    if data.startswith(_PROMPT, max(last + 1 - len(_PROMPT), 0)):
+        return last
+    at = data.find(_PROMPT)
+    return at + len(_PROMPT) - 1 if at >= 0 else -1
 
 
 def _tool_delta(part: _ToolCall) -> ToolDelta:

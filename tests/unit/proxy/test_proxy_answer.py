@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,13 @@ def test_a_whole_reply_is_read() -> None:
     assert (answer.prompt, answer.prompt_length) == (b"[1,2,3]", 3)
     assert (answer.completion, answer.logprobs, answer.finish_reason) == ([5, 6], [-0.5, -1.5], "stop")
     assert answer.reply == Reply("hm", "ok", [], "stop", Usage(3, 2))
+
+
+@pytest.mark.parametrize("after", [{}, {"kv_transfer_params": None}, {"metrics": [1, 2]}, {"note": '"prompt_token_ids":[7'}])
+def test_the_prompt_is_found_wherever_it_stands(after: dict[str, Any]) -> None:
+    reply, answer = json.loads(whole()) | after, Answer()
+    answer.add_whole(orjson.dumps(reply))
+    assert (answer.prompt, answer.completion) == (b"[1,2,3]", [5, 6])
 
 
 @pytest.mark.parametrize(
