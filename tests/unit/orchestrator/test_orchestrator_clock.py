@@ -93,3 +93,16 @@ def test_iso_times_are_read_and_have_no_zone_but_their_own(text: str, seconds: f
 def test_what_is_no_time_is_refused_when_the_configuration_is_read(text: str) -> None:
     with pytest.raises(ConfigError, match=r"orchestrator.*(is no time|before 1970)"):
         resolve(None, [f"orchestrator.clock={text}"], env={})
+
+
+async def test_a_command_sets_clock_and_variables_of_its_rollout_alone(house: House, make_task: MakeTask, library: str) -> None:
+    said = 'echo "$(date -u +%Y) $PYTHONHASHSEED $COLOUR" > {file}'
+    keep = said.format(file='"$LOGS_DIR/artifacts/verified.txt"') + '\necho 1 > "$LOGS_DIR/verifier/reward.txt"\n'
+    house.proxy.script = commands(said.format(file='"$LOGS_DIR/artifacts/said.txt"'))
+    async with house.orchestrator(keep="all"):
+        env = {"PYTHONHASHSEED": "7", "COLOUR": "red"}
+        await house.publish(start(make_task(test=keep), clock="2031-05-06T07:08:09Z", env=env))
+        outcome = await house.ear.outcome()
+    assert isinstance(outcome, RolloutFinished), outcome
+    [folder] = (house.root / "sandboxes").glob("*/r1-a1/logs/artifacts")
+    assert (folder / "said.txt").read_text() == (folder / "verified.txt").read_text() == "2031 7 red\n"
