@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from services.synth.books import Books
-from services.synth.candidate import Candidate, message_of
+from services.synth.candidate import Candidate, held, message_of
 from services.synth.gates import gates_of
 from services.synth.makers import Workers, workers_of
 from services.synth.pool import TaskPool
@@ -21,7 +21,7 @@ from services.synth.steps import Steps
 from services.synth.trials import BusTrials
 from shared.bus import Bus
 from shared.config import Config
-from shared.errors import Rejected
+from shared.errors import ForgeError, Rejected
 from shared.events import Message, SynthStart, TaskBuilt, TaskProposed, TaskRefined, TaskTried
 from shared.events.tasks import TaskMessage
 
@@ -69,10 +69,18 @@ class SynthService:
             task = Candidate(task_id=message.task_id, number=message.number, stage="asked", began=time.time())
         if task is None:
             raise Rejected(f"{message.task_id} was never asked for in this run folder")
-        if isinstance(message, SynthStart) or _is_of(message, task):
-            task = task if task.over else await self._steps().step(task)
+        if (isinstance(message, SynthStart) or _is_of(message, task)) and not task.over:
+            task = await self._step(task)
         if task.stage != "asked" and not task.held:
             await self._bus.publish(message_of(task, self._config.run.id))
+
+    async def _step(self, task: Candidate) -> Candidate:
+        try:
+            steps = self._steps()
+        except ForgeError as e:  # no task can be made as it is configured
+            self._books.save(task := held(task, str(e), shared=True))
+            return task
+        return await steps.step(task)
 
     def _steps(self) -> Steps:
         """Made with the first task: a stack that never makes one needs no tasks, families or models."""

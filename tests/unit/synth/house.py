@@ -161,7 +161,7 @@ async def stage(folder: Path, **synth: object) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def serving(scene: Stage, maker: Maker, gates: Sequence[Gate]) -> AsyncIterator[SynthService]:
+async def serving(scene: Stage, maker: Maker | None, gates: Sequence[Gate]) -> AsyncIterator[SynthService]:
     """A synth process for as long as the context lasts."""
     bus = MemoryBus(scene.broker)
     service = SynthService(scene.config, bus, maker, gates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from services.dev.synth.overview import overview
 from services.dev.synth.pictures import bars
 from services.dev.synth.report import Report, Task, page
 from services.dev.synth.show import render
+from services.dev.synth.watch import SynthView
 from services.synth.candidate import Candidate, accepted, built, held, proposed, pruned, rejected, tried
 from services.synth.model import Ended, Lineage, Proposal, Trial, Verdict
 from services.synth.trials import Asked
 from shared.config import Config, EndpointConfig, ModelsConfig, OrchestratorConfig, SynthConfig, TesterConfig
+from shared.events import TaskAccepted, TaskRejected
 
 FAILURE = Verdict(gate="null", outcome="failed", reason="null-passes", detail="<script>alert(1)</script>")
 
@@ -80,6 +83,22 @@ def test_a_run_without_anything_is_shown_as_one() -> None:
     console = Console(record=True, width=160)
     console.print(render(o, "/accepted"))
     assert "asked for" in console.export_text()
+
+
+def test_the_live_picture_tells_how_far_it_is_and_the_last_ends() -> None:
+    view = SynthView("r", "/runs/r", found, 10)
+    view.console = Console(record=True, width=120, force_terminal=True, file=io.StringIO())
+    with view.show():
+        view.on_message(TaskRejected(run_id="r", task_id="n2", gate="null", reason="null-passes"))
+        view.on_message(TaskRejected(run_id="r", task_id="n2", gate="null", reason="null-passes"))
+        view.on_message(TaskAccepted(run_id="r", task_id="n1", round=1))
+        view.look()
+        view.console.print(view.render())
+    text = view.console.export_text()
+    assert "5 of 10 through" in text
+    assert "2 accepted" in text
+    assert "n1 accepted after 1 changes" in text
+    assert view._lines == ["n2 turned down by null: null-passes", "n1 accepted after 1 changes"]
 
 
 def test_the_page_needs_no_other_and_shows_what_tasks_say_as_text() -> None:

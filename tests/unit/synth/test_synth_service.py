@@ -209,3 +209,12 @@ async def test_another_ones_rollouts_are_none_of_ours(tmp_path: Path) -> None:
         await bus.close()
     assert not scene.broker.dead
     assert not list(scene.books.trials.iterdir())
+
+
+async def test_what_cannot_be_made_as_it_is_configured_waits_and_says_why(tmp_path: Path) -> None:
+    async with stage(tmp_path, generator="no_such.module:maker") as scene, serving(scene, None, []):
+        await scene.ask(0)
+        await until(lambda: ended(scene, 1))
+    [task] = scene.books.all()
+    assert "synth.generator 'no_such.module:maker' cannot be had" in task.held
+    assert task.shared
