@@ -58,16 +58,16 @@ def running(folder: Path) -> Config | None:
     return None
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 async def test_synth_is_killed_interrupted_and_resumed_and_no_task_is_lost_or_built_twice(file: Path) -> None:
     root = ("--root", str(file.parent / "runs"))
     code, said = await openforge("synth", str(file), "--dry-run")
     assert (code, f"{COUNT} proposals" in said) == (0, True), said
     process = await start("synth", str(file))
     try:
-        await until(lambda: bool(accepted(file.parent)), 90)
+        await until(lambda: bool(accepted(file.parent)), 150)
         os.kill(find_service(process.pid, "synth").pid, signal.SIGKILL)
-        await until(lambda: len(accepted(file.parent)) >= 2 or process.returncode is not None, 90)
+        await until(lambda: len(accepted(file.parent)) >= 2 or process.returncode is not None, 150)
         config = running(file.parent)
         process.send_signal(signal.SIGINT)
         out, _ = await asyncio.wait_for(process.communicate(), 60)
@@ -78,7 +78,7 @@ async def test_synth_is_killed_interrupted_and_resumed_and_no_task_is_lost_or_bu
     assert config is not None
     before = {trial.name for trial in Books(config).trials.glob("*.json")}
     more = ("--set", "synth.budget.max_rollouts=500")
-    code, said = await openforge("synth", "resume", config.run.id, *more, *root, timeout_s=120)
+    code, said = await openforge("synth", "resume", config.run.id, *more, *root, timeout_s=200)
     assert code == 0, said
     built = (file.parent / "built.txt").read_text().split()
     assert len(accepted(file.parent)) == COUNT, said

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 DEFECTS = ("null-passes", "oracle-fails", "answer-in-the-image", "exact-copy")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 async def test_planted_defects_are_caught_and_sound_tasks_accepted_though_synth_is_killed(tmp_path: Path) -> None:
     if not shutil.which("bwrap"):
         pytest.fail("bubblewrap is missing: apt-get install -y bubblewrap")
