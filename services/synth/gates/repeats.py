@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +16,30 @@ from services.synth.ports import Room
 
 _CLOCKS = ("2019-02-28T23:58:30Z", "2031-07-04T06:15:00Z", "2024-02-29T12:00:00Z", "2027-12-31T23:59:30Z")
 """Years apart, on other days of the week and times of the day, with days and years that end."""
-_SLEEPS = {"FAKETIME_DONT_FAKE_MONOTONIC": "0"}
-"""Shows the other time by the clock that programs sleep by, too: they can sleep then, but not wait for threads."""
-_NO_CLOCK = "orchestrator.clock needs"
-"""What the orchestrator says where it cannot set the clock."""
+
+
+def _all(trial: Trial) -> Trial:
+    return trial
+
+
+def _alone(trial: Trial) -> Trial:
+    return replace(trial, clock_for="verifier")
+
+
+def _asleep(trial: Trial) -> Trial:
+    """By the clock that programs sleep by, too: they can sleep then, but not wait for threads."""
+    return replace(_alone(trial), env=trial.env | {"FAKETIME_DONT_FAKE_MONOTONIC": "0"})
+
+
+def _real(trial: Trial) -> Trial:
+    return replace(trial, clock="")
+
+
+_WAYS: dict[Callable[[Trial], Trial], str] = {
+    _all: "", _alone: "the clock was varied for the verifier alone", _asleep: "the clock was varied for the verifier alone",
+    _real: "the clock was not varied: libfaketime is not there, or even the real time that it shows is too much",
+}  # fmt: skip
+"""How the time can be shown, the best way first, and what is to be said of it."""
 
 
 class Repeats(Looking):
@@ -40,42 +60,37 @@ class Repeats(Looking):
 
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
-        asked, notes = _Asked(room, proposal.task_id, folder), []
+        asked = _Asked(room, proposal.task_id, folder)
+        notes: list[str] = []
         for usual in await asked.of([NULL, ORACLE] if solved(folder) else [NULL]):
-            again = await asked.of(self._wanted(usual.trial.agent))
-            if no_clock := next((one.error for one in again if _NO_CLOCK in one.error), ""):
-                notes.append(f"the clock was not varied: {no_clock}")
-                again = await asked.of([replace(one.trial, clock="") for one in again])
-            for one in again:
-                if one.reward != usual.reward and (wrong := await self._why(asked, usual, one, notes)):
-                    return self.failed(*wrong, trials=told(asked.ended))
-        return self.passed(
-            "; ".join(dict.fromkeys(notes)) or f"{self._runs} runs of each agent, alike", trials=told(asked.ended)
-        )
+            if wrong := await self._differs(asked, usual, notes):
+                return self.failed(*wrong, trials=told(asked.ended))
+        return self.passed("; ".join(notes) or f"{self._runs} runs of each agent, alike", trials=told(asked.ended))
+
+    async def _differs(self, asked: _Asked, usual: Ended, notes: list[str]) -> tuple[str, str] | None:
+        """What speaks against an agent's runs; notes how its clock was varied where that is not the usual way."""
+        agent = usual.trial.agent
+        for way, note in _WAYS.items():
+            again = await asked.of([way(trial) for trial in self._wanted(agent)])
+            other = next((one for one in again if one.reward != usual.reward), None)
+            if other is None:
+                notes += [f"{agent}: {note}"] if note else []
+                return None
+            if not other.trial.clock:
+                return _told(usual, other)
+            real = datetime.now(UTC).strftime("%FT%TZ")
+            plain, shown = await asked.of([replace(other.trial, clock=""), replace(other.trial, clock=real)])
+            if plain.reward != usual.reward:
+                return _told(usual, plain)
+            if shown.reward == usual.reward:
+                return _told(usual, other)
+        return None
 
     def _wanted(self, agent: str) -> list[Trial]:
         runs = range(1, self._runs + 1)
         return [
             Trial(agent=agent, run=run, clock=_CLOCKS[run % len(_CLOCKS)], env={"PYTHONHASHSEED": str(run)}) for run in runs
         ]
-
-    async def _why(self, asked: _Asked, usual: Ended, other: Ended, notes: list[str]) -> tuple[str, str] | None:
-        """Why a reward differs; None if it does so for how the time is shown, and the verifier alone is not moved by it."""
-        if not other.trial.clock:
-            return _differs(usual, other)
-        plain = (await asked.of([replace(other.trial, clock="")]))[0]
-        if plain.reward != usual.reward:
-            return _differs(usual, plain)
-        alone = replace(other.trial, clock_for="verifier")
-        for trial in (other.trial, alone, replace(alone, env=alone.env | _SLEEPS)):
-            seen, shown = await asked.of([trial, replace(trial, clock=datetime.now(UTC).strftime("%FT%TZ"))])
-            if seen.reward == usual.reward:
-                notes.append(f"the clock was varied for the verifier alone: {other.trial.agent} gets no time but the real one")
-                return None
-            if shown.reward == usual.reward:
-                return _differs(usual, seen)
-        notes.append(f"the clock was not varied for {other.trial.agent}: even the real time, shown by libfaketime, is too much")
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +111,7 @@ class _Asked:
         return [known[str(one)] for one in wanted]
 
 
-def _differs(usual: Ended, other: Ended) -> tuple[str, str]:
+def _told(usual: Ended, other: Ended) -> tuple[str, str]:
     if wrong := trouble(other):
         return wrong
     at = f"with the clock at {other.trial.clock}" if other.trial.clock else "another time"
