@@ -22,6 +22,10 @@ level = {level}
 start = "{start}"
 max_turns = {max_turns}
 
+[metadata.initial]
+there = ["data.json", "parts"]
+absent = ["state.json", "journal.jsonl"]
+
 [agent]
 timeout_sec = {agent_s:.1f}
 
