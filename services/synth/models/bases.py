@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from services.synth.model import Domain
-from shared.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """JSON that is taken over from one file into another, so that environment and verifier have the same data.
+
+    Attributes:
+        target: path of the file that gets it.
+        source: path of the file that has it.
+        part: key of what is taken; empty takes all.
+        into: key that it gets; empty makes the whole file of it, which is then not whoever builds's to write.
+    """
+
+    target: str
+    source: str
+    part: str = ""
+    into: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +35,7 @@ class Base:
         scripts: those of `files` that are run.
         toml: what task.toml has of it.
         needed: paths that whoever builds has to write, besides instruction.md.
-        copies: JSON files that are made of others, by path: what the verifier has to have of the environment.
+        fills: what is taken over between files that are written.
         guide: for the prompt: what there is and how it is used.
         example: a whole small task, for the prompt.
     """
@@ -29,23 +45,17 @@ class Base:
     toml: Mapping[str, Any]
     needed: tuple[str, ...]
     guide: str
-    copies: Mapping[str, str] = field(default_factory=dict)
+    fills: tuple[Fill, ...] = ()
     example: str = ""
 
     @property
     def taken(self) -> frozenset[str]:
         """Paths that are not whoever builds's to write."""
-        return frozenset(self.files) | frozenset(self.copies)
+        return frozenset(self.files) | {fill.target for fill in self.fills if not fill.into}
 
 
 def base_of(domain: Domain) -> Base:
-    """The base of a domain.
-
-    Raises:
-        ConfigError: models build no tasks of that domain.
-    """
-    if domain not in _BASES:
-        raise ConfigError(f"models make no tasks of the domain {domain}; set synth.domains to some of {sorted(_BASES)}")
+    """The base of a domain."""
     return _BASES[domain]()
 
 
@@ -55,4 +65,15 @@ def _office() -> Base:
     return office_base()
 
 
-_BASES: dict[str, Callable[[], Base]] = {"claw": _office}
+def _tables(family: str) -> Callable[[], Base]:
+    def base() -> Base:
+        from services.synth.models.tables import tables_base
+
+        return tables_base(family)
+
+    return base
+
+
+_BASES: dict[Domain, Callable[[], Base]] = {
+    "claw": _office, "browser": _tables("wiki-find"), "computer": _tables("note-to-form"),
+}  # fmt: skip

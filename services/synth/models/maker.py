@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -117,7 +117,7 @@ class ModelMaker:
         if not reply.value.files and not reply.value.removed:
             return False
         await asyncio.to_thread(folders.write, folder, reply.value.files, reply.value.removed)
-        await asyncio.to_thread(copy, base, folder)
+        await asyncio.to_thread(fill, base, folder)
         return True
 
 
@@ -128,17 +128,22 @@ def lay(proposal: Proposal, built: Built, base: Base, folder: Path) -> None:
         (folder / path).chmod(0o755)
     folders.write(folder, [*built.files, File(folders.INSTRUCTION, built.instruction)])
     folders.write_toml(folder, f"{proposal.domain}/{proposal.task_id}", proposal.family, built.agent_minutes, dict(base.toml))
-    copy(base, folder)
+    fill(base, folder)
 
 
-def copy(base: Base, folder: Path) -> None:
-    """Makes the files that are made of others: the same data, written otherwise, so that no file of the verifier is one of the
-    environment."""
-    for target, source in base.copies.items():
-        text = (folder / source).read_text(encoding="utf-8")
-        data = json.loads(text)
-        plain = json.dumps(data)
-        folders.write(folder, [File(target, json.dumps(data, indent=1) if plain == text.strip() else plain)])
+def fill(base: Base, folder: Path) -> None:
+    """Takes data over between files. A whole file is written otherwise than the one that it is taken from: no file of the
+    verifier is to be one of the environment."""
+    for one in base.fills:
+        text = (folder / one.source).read_text(encoding="utf-8")
+        data = json.loads(text)[one.part] if one.part else json.loads(text)
+        if one.into:
+            target = json.loads((folder / one.target).read_text(encoding="utf-8"))
+            filled = json.dumps(target | {one.into: data}, indent=1)
+        else:
+            filled = json.dumps(data)
+            filled = json.dumps(data, indent=1) if filled == text.strip() else filled
+        folders.write(folder, [File(one.target, filled)])
 
 
 def task_text(proposal: Proposal) -> str:
@@ -159,13 +164,16 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def _no_json(files: Sequence[File], base: Base) -> str:
-    """What is wrong with the data that both the environment and the verifier read."""
+    """What is wrong with the data that the environment and the verifier have in common."""
+    keys = {fill.source: fill.part for fill in base.fills} | {fill.target: "" for fill in base.fills if fill.into}
     for file in files:
-        if file.path in base.copies.values():
+        if file.path in keys:
             try:
-                msgspec.json.decode(file.content)
+                data = msgspec.json.decode(file.content, type=dict[str, Any])
             except msgspec.DecodeError as e:
-                return f"{file.path} is no JSON: {e}"
+                return f"{file.path} is no JSON object: {e}"
+            if keys[file.path] and keys[file.path] not in data:
+                return f"{file.path} has no {keys[file.path]!r}"
     return ""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from services.synth.domains.claw.draft import OFFICE, Draft, write
 from services.synth.domains.claw.families import FAMILIES
 from services.synth.models import folder as folders
-from services.synth.models.bases import Base
+from services.synth.models.bases import Base, Fill
 
 SEED, BEFORE = "environment/office.d/seed.json", "tests/before.json"
 _WRITTEN = (SEED, "tests/check.py", "solution/solve.sh")
@@ -51,7 +51,7 @@ def office_base() -> Base:
     for name in ("family", "level", "seed"):
         toml["metadata"].pop(name)
     return Base(
-        files=files, scripts=scripts, toml=toml, needed=_WRITTEN, copies={BEFORE: SEED}, guide=_guide(),
+        files=files, scripts=scripts, toml=toml, needed=_WRITTEN, fills=(Fill(BEFORE, SEED),), guide=_guide(),
         example=_example({*files, BEFORE, folders.TOML}),
     )  # fmt: skip
 

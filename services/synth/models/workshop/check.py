@@ -47,15 +47,22 @@ def looks(task: Path, order: dict[str, Any]) -> Iterator[str]:
 
 def runs(task: Path, order: dict[str, Any]) -> Iterator[str]:
     """What is wrong with what it does."""
-    for source, target in order["copies"].items():
-        (task / target).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(task / source, task / target)
+    for fill in order["fills"]:
+        fill_in(task, **fill)
     for solved, wanted in ((False, 0.0), (True, 1.0)):
         with tempfile.TemporaryDirectory() as folder:
             reward, said = _reward(task, Path(folder), order["serve"], solved=solved)
         what = "after solution/solve.sh" if solved else "after nothing was done"
         if reward != wanted:
             yield f"{what} the check gives {reward}, and {wanted:g} is right. It said:\n{said[-_SAID:]}"
+
+
+def fill_in(task: Path, target: str, source: str, part: str, into: str) -> None:
+    """Takes data over from one file into another, or makes another of it."""
+    data = json.loads((task / source).read_text(encoding="utf-8"))
+    data = data[part] if part else data
+    whole = json.loads((task / target).read_text(encoding="utf-8")) | {into: data} if into else data
+    (task / target).write_text(json.dumps(whole), encoding="utf-8")
 
 
 def _reward(task: Path, folder: Path, serve: str, *, solved: bool) -> tuple[float | None, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import tomli_w
@@ -56,9 +57,9 @@ def write_order(folder: Path, name: str, instruction: str, base: Base, files: Ma
 
 def _order(base: Base) -> dict[str, object]:
     digests = {path: hashlib.sha256(folders.ended(text).encode()).hexdigest() for path, text in base.files.items()}
-    copies = {source: target for target, source in base.copies.items()}
+    fills = [asdict(fill) for fill in base.fills]
     serve = base.toml.get("metadata", {}).get("serve", "")
-    return {"needed": list(base.needed), "base": digests, "copies": copies, "serve": serve}
+    return {"needed": list(base.needed), "base": digests, "fills": fills, "serve": serve}
 
 
 def _toml(name: str) -> str:
