@@ -26,10 +26,10 @@ the screen alone. You write data for it, in the form of the example:
 The reward is the share of changes that are both wanted and there, among those that are either."""
 _ABOUT = {
     "wiki-find": "A real browser at http://site.test/, which serves a small encyclopaedia: articles that link one another, a "
-    "search for words in titles, and a desk that takes one answer. The tasks: find a fact over one or several articles and hand "
-    "it in.",
-    "note-to-form": "A desktop with two windows, a note of several pages and a form whose fields have patterns and options. The "
-    "tasks: find an entry in the note and enter it into the form, once.",
+    "search for words in titles, and a desk that takes one answer. The tasks: find a fact over one or several articles, and "
+    "hand it in.",
+    "note-to-form": "A desktop with two windows, a note of several pages and a form whose fields have patterns and options. "
+    "The tasks: find an entry in the note and enter it into the form, once.",
 }
 
 
