@@ -12,6 +12,7 @@ from services.proxy.dialects.base import Delta, Reply, ToolCall, ToolDelta, Usag
 from services.proxy.errors import broken
 from services.proxy.sse import data_of, lines_of
 from shared.errors import FidelityError
+from shared.packing import pack_floats
 
 _NULL = msgspec.Raw(b"null")
 
@@ -88,7 +89,6 @@ _decoder = msgspec.json.Decoder(_Reply)
 _decode, _decode_lines = _decoder.decode, _decoder.decode_lines
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PROMPT = b'"prompt_token_ids":['  # in a string of JSON, its quotes would be escaped
-_LOWEST = -3.0e38  # of a float32, in which log-probs are kept
 
 
 class _Tool(msgspec.Struct):
@@ -199,8 +199,8 @@ class Answer(msgspec.Struct):
         """Tokens of the prompt, counted without reading them; 0 until they came."""
         return self.prompt.count(b",") + 1 if self.prompt else 0
 
-    def check(self) -> None:
-        """Makes certain that a record will be exact.
+    def check(self) -> bytes:
+        """Makes certain that a record will be exact; gives the log-probs as it holds them, packed float32.
 
         Raises:
             FidelityError: prompt ids are missing, ids and log-probs do not pair up, or a log-prob is not finite.
@@ -209,8 +209,13 @@ class Answer(msgspec.Struct):
             raise FidelityError("the engine gave no prompt_token_ids; does it support return_token_ids?")
         if len(self.completion) != len(self.logprobs):
             raise FidelityError(f"the engine gave {len(self.completion)} token ids and {len(self.logprobs)} log-probs")
-        if self.logprobs and not (isfinite(sum(self.logprobs)) and min(self.logprobs) > _LOWEST):
+        try:
+            packed = pack_floats(self.logprobs)
+        except OverflowError:
+            raise FidelityError("the engine gave a log-prob that is beyond all bounds") from None
+        if not isfinite(sum(self.logprobs)):
             raise FidelityError("the engine gave a log-prob that is not finite")
+        return packed
 
     def _read(self, data: bytes) -> _Reply:
         return _decode(data if self.prompt else self._without_prompt(data))

@@ -26,7 +26,7 @@ from shared.bus import Bus
 from shared.config import Config
 from shared.errors import FidelityError
 from shared.events import CallRecorded
-from shared.packing import digest_packed, digester, pack_floats, pack_ids, unpack_ids
+from shared.packing import digest_packed, digester, pack_ids, unpack_ids
 from shared.store.blobs import Blobs
 from shared.store.replicas import Replicas
 from shared.store.sessions import Begun
@@ -115,16 +115,16 @@ class Recorder:
                 an engine has.
         """
         latency_s = time.monotonic() - call.arrived
-        ids, completion = _NO_IDS, b""
+        ids, completion, logprobs = _NO_IDS, b"", b""
         if self._exact:
-            call.answer.check()
+            logprobs = call.answer.check()
             ids, completion = _resolve(call), _pack(call.answer.completion)
         left = self._max_model_len - ids.length
         stop = self._stops.end_of(call.answer, min(call.request.limit or left, left))
         path = paths.after_reply(call.prompt.end, reply)
         # an engine loads no weights while calls are open, unless it holds them
         version = await self._replicas.version(call.begun.replica) if self._holds else call.begun.version
-        message = self._message(call, reply, ids, completion, stop, path, delivery, latency_s, replay_gap, version)
+        message = self._message(call, reply, ids, completion, logprobs, stop, path, delivery, latency_s, replay_gap, version)
         if call.turn.media:
             message = await self._without_media(call, message, ids)
         if self._placeholders and strays(unpack_ids(ids.delta), call.answer.completion, self._placeholders, message.media):
@@ -160,6 +160,7 @@ class Recorder:
         reply: Reply,
         ids: _Ids,
         completion: bytes,
+        logprobs: bytes,
         stop: int | None,
         path: bytes,
         delivery: Delivery,
@@ -198,7 +199,7 @@ class Recorder:
             start=prompt.start.hex(),
             path=path.hex(),
             completion=completion,
-            logprobs=pack_floats(call.answer.logprobs),
+            logprobs=logprobs,
             finish_reason=call.answer.finish_reason,
             stop_id=stop,
             sampling=call.request.recorded(self._max_model_len - ids.length),
