@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.synth.gates.bare import NULL
 from services.synth.gates.base import Looking, said, told, trouble
 from services.synth.model import Proposal, Trial, Verdict
 from services.synth.ports import Room
@@ -28,9 +29,9 @@ class Cheating(Looking):
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
         wanted = [Trial(agent="cheat", run=run, env={"CHEAT": trick}) for run, trick in enumerate(TRICKS, 1)]
-        ended = await room.trials.run(proposal.task_id, folder, wanted)
+        nothing, *ended = await room.trials.run(proposal.task_id, folder, [NULL, *wanted])
         for one in ended:
-            if one.reward:
+            if (one.reward or 0) > (nothing.reward or 0):  # what is given for nothing is the business of another gate
                 detail = f"an agent that cheats gets {one.reward:g}, expected 0: {TRICKS[one.trial.env['CHEAT']]}{said(one)}"
                 return self.failed("reward-for-cheating", detail, trials=told(ended))
         for one in ended:  # no reward at all is none to be had by cheating, but a hanging verifier is a way to stop a run

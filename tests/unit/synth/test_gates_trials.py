@@ -108,7 +108,7 @@ async def test_where_no_clock_can_be_set_hashes_are_varied_and_the_verdict_says_
 
 @pytest.mark.parametrize("trick", list(TRICKS))
 async def test_a_reward_for_cheating_says_by_which_trick(trick: str, tmp_path: Path) -> None:
-    trials = Scripted(lambda trial, _: 0.3 if trial.env["CHEAT"] == trick else 0.0)
+    trials = Scripted(lambda trial, _: 0.3 if trial.env.get("CHEAT") == trick else 0.0)
     verdict = await judged(Cheating(), good(tmp_path / "task"), trials)
     assert (verdict.reason, TRICKS[trick] in verdict.detail) == ("reward-for-cheating", True)
 
