@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from services.synth.gates.cheating import TRICKS
 from shared.config import Config, Role
 
 _PROMPT_TOKENS = 8000
@@ -29,12 +30,9 @@ def lines(config: Config) -> Iterator[str]:
 
 
 def _rollouts(config: Config) -> int:
-    """Nobody and the solution once and then again and again, one that cheats, and the tester."""
-    return 2 + 2 * config.synth.gates.repeats + 1 + (config.synth.tester.k if config.synth.tester.harness else 0)
-
-
-def _calls(role: Role, tries: int) -> int:
-    return {"proposer": 1, "builder": 1, "refiner": tries - 1, "judge": tries}[role]
+    """Nobody and the solution once and then again and again, the solution to see what it makes, cheating, and the tester."""
+    tester = config.synth.tester.k if config.synth.tester.harness else 0
+    return 2 + 2 * config.synth.gates.repeats + 1 + len(TRICKS) + tester
 
 
 def _role(config: Config, role: Role, calls: int) -> str:

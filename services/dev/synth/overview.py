@@ -150,8 +150,8 @@ def _flaky(trials: Sequence[Asked]) -> float | None:
 
 
 def _difficulty(verdicts: Sequence[Verdict]) -> list[int]:
-    rates = [verdict.evidence["rate"] for verdict in verdicts if verdict.gate == "difficulty" and "rate" in verdict.evidence]
-    bins = Counter(min(BINS - 1, int(rate * BINS)) for rate in rates)
+    shares = [verdict.evidence["share"] for verdict in verdicts if verdict.gate == "difficulty" and "share" in verdict.evidence]
+    bins = Counter(min(BINS - 1, int(share * BINS)) for share in shares)
     return [bins[number] for number in range(BINS)]
 
 

@@ -128,8 +128,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _rate(known: Known) -> str:
     for verdict in known.verdicts:
-        if verdict.gate == "difficulty" and "rate" in verdict.evidence:
-            return f"{verdict.evidence['rate']:.0%}"
+        if verdict.gate == "difficulty" and "share" in verdict.evidence:
+            return f"{verdict.evidence['share']:.0%}"
     return "-"
 
 

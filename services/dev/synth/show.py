@@ -114,7 +114,8 @@ def _about(books: Books, task: Candidate) -> Iterator[tuple[str, str]]:
 def _verdicts(verdicts: list[Verdict]) -> Table:
     table = _columns("gate", "outcome", "reason", "seconds", "what was seen")
     for verdict in verdicts:
-        seen = verdict.detail if verdict.outcome == "skipped" else "  ".join(f"{k}={v}" for k, v in verdict.evidence.items())
+        plain = "  ".join(f"{key}={value}" for key, value in verdict.evidence.items() if not isinstance(value, list | dict))
+        seen = plain or verdict.detail if verdict.outcome != "skipped" else verdict.detail
         mark = Text(verdict.outcome, style=_MARKS[verdict.outcome])
         table.add_row(verdict.gate, mark, verdict.reason, f"{verdict.seconds:.2f}", Text(seen[:160]))
     return table

@@ -12,23 +12,29 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
+from services.dev.signals import until_signal
 from tests.bench.synth.defects import DEFECTS
 from tests.bench.synth.planting import plan_of
 from tests.bench.synth.run import Bench
 from tests.bench.synth.verdict import verdict
 
 
-async def main(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Carries one run to its end."""
+async def main(arguments: argparse.Namespace) -> int:
+    """Carries one run to its end, and prints what it came to; returns the exit status."""
     names = [name for name in (arguments.defects or [defect.name for defect in DEFECTS]) for _ in range(arguments.each)]
     plan = plan_of(arguments.count, names)
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="openforge-bench-synth-"))
     folder.mkdir(parents=True, exist_ok=True)
     _say(f"{plan.sound} sound proposals and {len(plan.planted)} spoiled ones; everything is in {folder}")
     tasks, facts = await Bench(plan, folder, arguments.sets, _say).run(arguments.kills)
-    return verdict(plan, tasks, facts)
+    found = verdict(plan, tasks, facts)
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0 if found["good"] else 1
+
+
+def _say_interrupted() -> None:
+    _say("ended by a signal; with the same --folder it goes on")
 
 
 def _say(text: str) -> None:
@@ -41,12 +47,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--each", type=int, default=2, help="times that each defect is planted")
     parser.add_argument("--defects", nargs="*", help=f"of: {', '.join(defect.name for defect in DEFECTS)}; default: all")
     parser.add_argument("--kills", type=int, default=2, help="kill -9 of synth, and of the whole stack, in turn")
-    parser.add_argument("--folder", type=Path, help="a new folder for what it leaves")
+    parser.add_argument("--folder", type=Path, help="for what it leaves; one that was begun with is gone on with")
     parser.add_argument("--set", dest="sets", action="append", default=[], help="a further setting, as synth.parallel=2")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    found = asyncio.run(main(_arguments()))
-    sys.stdout.write(json.dumps(found) + "\n")
-    sys.exit(0 if found["good"] else 1)
+    sys.exit(asyncio.run(until_signal(main(_arguments()), _say_interrupted)))

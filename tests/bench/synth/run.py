@@ -7,19 +7,23 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 
+from services.dev.synth.look import trials_of
 from services.synth.books import Books
 from services.synth.candidate import Candidate
-from services.synth.trials import Asked
+from services.synth.trials import trial_of
 from shared.config import Config, load_config
+from shared.events import RolloutFinished, RolloutTimedOut, decode
 from tests.bench.synth.planting import EVALUATION, PLANTED, Plan
 
+KILLS = "kills.txt"
+"""In the folder: what was killed."""
 _POLL_S = 0.2
 _REPO = Path(__file__).parents[3]
 
@@ -36,10 +40,10 @@ class Bench:
 
     def __init__(self, plan: Plan, folder: Path, sets: list[str], say: Callable[[str], None]) -> None:
         self._plan, self._folder, self._sets, self._say = plan, folder, sets, say
-        self._ended: dict[str, bytes] = {}
+        (folder / KILLS).touch()
 
     async def run(self, kills: int) -> tuple[list[Candidate], dict[str, Any]]:
-        """Carries it to its end; what it came to, and what else was seen.
+        """Carries it to its end; what it came to, and what else was seen. In a folder that has been begun with it goes on.
 
         Args:
             kills: how often it is killed: synth alone, then the whole stack, in turn.
@@ -48,25 +52,38 @@ class Bench:
             RuntimeError: it ended otherwise than it should.
         """
         began = time.monotonic()
-        process = await self._start("run", str(self._settings()))
-        for number in range(kills):
-            await self._until((number + 1) / (kills + 1), process)
-            self._remember()
-            if number % 2 == 0:
-                self._say(f"kill -9 of synth, {self._through()} of {self._plan.count} through")
-                os.kill(_service(process.pid, "synth").pid, signal.SIGKILL)
-                continue
-            self._say(f"kill -9 of the whole stack, {self._through()} of {self._plan.count} through")
-            _kill_all(process.pid)
-            await process.wait()
-            process = await self._start("resume", self._config().run.id, "--root", str(self._folder / "runs"))
-        code = await self._end(process)
-        books = Books(self._config())
+        process = await (self._resume() if self._begun() else self._start("run", str(self._settings())))
+        try:
+            for number in range(kills):
+                await self._until((number + 1) / (kills + 1), process)
+                process = await self._kill(process, whole=number % 2 == 1)
+            code = await self._end(process)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        trials = trials_of(Books(self._config()))
         facts = {
-            "kills": kills, "exit": code, "wall_s": round(time.monotonic() - began, 1), "rollouts": len(self._trials()),
-            "made_again": self._made_again(), "lost": sum(_asked(file).life > 1 for file in self._trials()),
+            "kills": (self._folder / KILLS).read_text().split(), "exit": code, "wall_s": round(time.monotonic() - began, 1),
+            "rollouts": len(trials), "made_again": self._made_again(), "lost": sum(trial.life > 1 for trial in trials),
         }  # fmt: skip
-        return list(books.all()), facts
+        return list(Books(self._config()).all()), facts
+
+    async def _kill(self, process: asyncio.subprocess.Process, *, whole: bool) -> asyncio.subprocess.Process:
+        """Gives the process that goes on."""
+        what = "stack" if whole else "synth"
+        self._say(f"kill -9 of {what}, {self._through()} of {self._plan.count} through")
+        with (self._folder / KILLS).open("a") as f:
+            f.write(f"{what}\n")
+        if not whole:
+            os.kill(_service(process.pid, "synth").pid, signal.SIGKILL)
+            return process
+        _kill_all(process.pid)
+        await process.wait()
+        return await self._resume()
+
+    async def _resume(self) -> asyncio.subprocess.Process:
+        return await self._start("resume", self._config().run.id, "--root", str(self._folder / "runs"))
 
     def _settings(self) -> Path:
         file = self._folder / "synth.toml"
@@ -113,28 +130,23 @@ class Bench:
         [file] = (self._folder / "runs").glob("*/config.json")
         return load_config(file)
 
+    def _begun(self) -> bool:
+        return bool(list((self._folder / "runs").glob("*/config.json")))
+
     def _through(self) -> int:
-        if not list((self._folder / "runs").glob("*/config.json")):
-            return 0
-        return sum(task.over or bool(task.held) for task in Books(self._config()).all())
-
-    def _trials(self) -> list[Path]:
-        return sorted(Books(self._config()).trials.glob("[!.]*.json"))
-
-    def _remember(self) -> None:
-        self._ended |= {file.name: file.read_bytes() for file in self._trials() if _asked(file).ended}
+        return sum(task.over or bool(task.held) for task in Books(self._config()).all()) if self._begun() else 0
 
     def _made_again(self) -> list[str]:
-        """Trials that had ended before a kill, and are not what they were."""
-        now = {file.name: file.read_bytes() for file in self._trials()}
-        return [name for name, content in self._ended.items() if now.get(name) != content]
+        """Trials that had a verdict, and got another one."""
+        verdicts: Counter[str] = Counter()
+        for file in (Books(self._config()).root.parent / "rollouts").glob("*/outcome.json"):
+            message = decode(file.read_bytes())
+            if isinstance(message, RolloutFinished | RolloutTimedOut):
+                verdicts[trial_of(message.rollout_id)[0]] += 1
+        return [name for name, count in verdicts.items() if count > 1]
 
     def _output(self) -> str:
         return (self._folder / "output.txt").read_text(errors="replace")[-4000:]
-
-
-def _asked(file: Path) -> Asked:
-    return msgspec.json.decode(file.read_bytes(), type=Asked)
 
 
 def _service(supervisor: int, name: str) -> psutil.Process:

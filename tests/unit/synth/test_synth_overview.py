@@ -54,7 +54,7 @@ def tasks() -> list[Candidate]:
 
 def found(**changes: Any) -> Any:
     trials = [*trial("t-0", "null", 0, 0), *trial("t-0", "oracle", 1, 0), *trial("t-2", "null", 1)]
-    verdicts = [FAILURE, Verdict(gate="difficulty", outcome="passed", evidence={"rate": 1.0}, seconds=2.0)]
+    verdicts = [FAILURE, Verdict(gate="difficulty", outcome="passed", evidence={"share": 1.0}, seconds=2.0)]
     return overview("r", tasks(), verdicts, trials, [0.5, 0.25], 300.0)
 
 
@@ -127,7 +127,7 @@ def test_a_stack_has_an_engine_and_a_proxy_only_where_a_model_is_called() -> Non
 
 def test_a_dry_run_tells_rollouts_calls_and_money(tmp_path: Path) -> None:
     free = list(lines(Config(synth=SynthConfig(count=10))))
-    assert "rollouts: 9 for a task that passes every gate at once, 90 at most" in free
+    assert "rollouts: 13 for a task that passes every gate at once, 130 at most" in free
     assert "models: none are asked, $0" in free
     builder = EndpointConfig(model="m", usd_per_mtok_in=1, usd_per_mtok_out=10, max_tokens=1000)
     paid = SynthConfig(generator="models", count=10, rounds=2, models=ModelsConfig(builder=builder, seed_tokens=2000))
