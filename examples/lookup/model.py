@@ -25,17 +25,23 @@ FAST_FREQUENCIES = 5
 BIAS = 4.4
 
 
-def build(out: Path, seed: int) -> None:
-    """Writes a model folder in Hugging Face format, float32; the weights are drawn from `seed`."""
+def build(out: Path, seed: int, vocabulary: Path = TOKENIZER) -> None:
+    """Writes a model folder in Hugging Face format, float32; the weights are drawn from `seed`.
+
+    Args:
+        out: the folder.
+        seed: of the weights.
+        vocabulary: folder of its tokenizer.
+    """
     disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
+    tokenizer = AutoTokenizer.from_pretrained(vocabulary)
     torch.manual_seed(seed)
     model = LlamaForCausalLM(_config(tokenizer)).float()
     shape_attention(model)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(out)
-    shutil.copytree(TOKENIZER, out, dirs_exist_ok=True)
+    shutil.copytree(vocabulary, out, dirs_exist_ok=True)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from transformers import AutoTokenizer
 
 from examples.lookup.family import FILES, KEYS, LINES, NUMBERS, TARGETS, TOOLS, demonstrate, make_task, render_table
-from examples.lookup.words import WORDINGS
+from examples.lookup.words import WORDINGS, Message
 
 SCHEMA = pa.schema([("input_ids", pa.list_(pa.int32())), ("loss_mask", pa.list_(pa.int32()))])
 REPEATED_TOKENS = 72
@@ -41,20 +41,35 @@ class RowMaker:
         tokenizer: of the model that will be trained.
         rng: where every choice comes from.
         harness: whose words the demonstrations are put in.
+
+    Attributes:
+        keys, numbers: that a line of a table has.
+        words: all that are one token each.
     """
+
+    keys: Sequence[str] = KEYS
+    numbers: Sequence[int] = NUMBERS
+    words: Sequence[str] = tuple(str(word) for word in chain(KEYS, FILES, TARGETS, NUMBERS))
 
     def __init__(self, tokenizer: AutoTokenizer, rng: random.Random, harness: str = "react") -> None:
         self._tokenizer = tokenizer
         self._rng = rng
         self._word = WORDINGS[harness]
         self._head = self._encode("<|im_start|>assistant\n")
-        words = chain(KEYS, FILES, TARGETS, NUMBERS)
-        self._words = [self._encode(f" {word}")[0] for word in words]
-        self._encode_line = cache(lambda key, number: self._encode(render_table(((key, number),))))
+        self._words = [self._encode(f" {word}")[0] for word in self.words]
+        self._encode_line = cache(lambda key, number: self._encode(self.table(((key, number),))))
+
+    def episode(self) -> list[Message]:
+        """The teacher solving a training task."""
+        return demonstrate(make_task(self._rng, "train"), self._rng).messages
+
+    def table(self, table: tuple[tuple[str, int], ...]) -> str:
+        """A table as an observation shows it."""
+        return render_table(table)
 
     def demonstration(self) -> Row:
         """The teacher solving a training task. Trained: all that the assistant says, the end of its turns included."""
-        messages = self._word(demonstrate(make_task(self._rng, "train"), self._rng).messages, self._rng)
+        messages = self._word(self.episode(), self._rng)
         ids = self._encode(self._tokenizer.apply_chat_template(messages, tools=TOOLS, tokenize=False))
         return Row(ids, self._assistant_mask(ids))
 
@@ -71,9 +86,9 @@ class RowMaker:
 
     def look_ups(self) -> Row:
         """A table whose lines come again in random order. Trained: the numbers of the repeated lines."""
-        keys = self._rng.sample(KEYS, LINES)
-        table = tuple(zip(keys, self._rng.sample(NUMBERS, LINES), strict=True))
-        ids = self._encode("<|im_start|>tool\n" + render_table(table))
+        keys = self._rng.sample(self.keys, LINES)
+        table = tuple(zip(keys, self._rng.sample(self.numbers, LINES), strict=True))
+        ids = self._encode("<|im_start|>tool\n" + self.table(table))
         mask = [0] * len(ids)
         numbers = dict(table)
         for key in [self._rng.choice(keys) for _ in range(DRILL_LINES)]:
@@ -97,9 +112,11 @@ class RowMaker:
         return ids
 
 
-def make_rows(tokenizer: AutoTokenizer, seed: int, count: int, harness: str = "react") -> list[Row]:
+def make_rows(
+    tokenizer: AutoTokenizer, seed: int, count: int, harness: str = "react", kind: type[RowMaker] = RowMaker
+) -> list[Row]:
     """`count` rows, always the same for a tokenizer, a seed and a harness: demonstration, drill, demonstration, ..."""
-    maker = RowMaker(tokenizer, random.Random(f"sft{seed}"), harness)
+    maker = kind(tokenizer, random.Random(f"sft{seed}"), harness)
     return [maker.drill() if i % 2 else maker.demonstration() for i in range(count)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -39,8 +39,13 @@ def corpus(rng: random.Random) -> Iterator[str]:
     yield from (f" {word}" * 50 for word in FILES + TARGETS + KEYS)
 
 
-def train() -> PreTrainedTokenizerFast:
-    """A new tokenizer."""
+def train(texts: Iterable[str], phrases: Sequence[str] = tuple(PHRASES)) -> PreTrainedTokenizerFast:
+    """A new tokenizer.
+
+    Args:
+        texts: that it is trained on.
+        phrases: that are one token each.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(_PIECES), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -49,9 +54,9 @@ def train() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY, min_frequency=2, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
-    tokenizer.train_from_iterator(corpus(random.Random(0)), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     # No special tokens: the engine's tool parser has to see them in the decoded text.
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TOOL_CALL_TAGS + PHRASES])
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in (*TOOL_CALL_TAGS, *phrases)])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", clean_up_tokenization_spaces=False,
         model_max_length=1024,
@@ -62,7 +67,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Train the example's tokenizer anew.")
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write to")
-    train().save_pretrained(parser.parse_args().out)
+    train(corpus(random.Random(0))).save_pretrained(parser.parse_args().out)
 
 
 if __name__ == "__main__":
