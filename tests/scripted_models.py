@@ -74,16 +74,17 @@ class ScriptedModels:
 
     Args:
         script: what becomes of a call.
+        api: that those who start it mean to ask; it speaks both.
 
     Attributes:
         asked: all calls.
         answered: those that were answered whole with HTTP 200, by digest, in order.
     """
 
-    def __init__(self, script: Callable[[Asked], Act]) -> None:
+    def __init__(self, script: Callable[[Asked], Act], api: Literal["openai", "anthropic"] = "openai") -> None:
         self.asked: list[Asked] = []
         self.answered: list[str] = []
-        self.script = script
+        self.script, self.api = script, api
         self._runner: web.AppRunner | None = None
         self.url = ""
 

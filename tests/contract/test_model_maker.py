@@ -26,16 +26,17 @@ FAILED = Verdict(
 )
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ScriptedModels]:
-    made = ScriptedModels(good)
+@pytest.fixture(params=["openai", "anthropic"])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedModels]:
+    made = ScriptedModels(good, request.param)
     await made.start()
     yield made
     await made.stop()
 
 
 def settings(server: ScriptedModels, **models: Any) -> SynthConfig:
-    builder = EndpointConfig(model="m-1", base_url=f"{server.url}/v1", key_env="THE_KEY")
+    url = f"{server.url}/v1" if server.api == "openai" else server.url
+    builder = EndpointConfig(model="m-1", api=server.api, base_url=url, key_env="THE_KEY")
     return SynthConfig(domains=("claw",), seed=3, models=ModelsConfig(**{"builder": builder} | models))
 
 

@@ -49,7 +49,7 @@ def trials_of(books: Books) -> list[Asked]:
 
 def paid_of(config: Config) -> list[float]:
     """What each answer of a model that this run paid for cost, in US dollars."""
-    return [kept.usd for kept in Answers(answers_of(config)).paid(config.run.id)]
+    return [paid.usd for paid in Answers(answers_of(config)).paid(config.run.id)]
 
 
 def find_task(books: Books, name: str) -> Candidate:

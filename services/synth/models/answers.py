@@ -15,6 +15,16 @@ from shared.errors import MakerError
 _decoder = msgspec.json.Decoder(Kept)
 
 
+class Paid(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an answer, who paid for it, and what it cost in US dollars."""
+
+    run_id: str
+    usd: float
+
+
+_paid = msgspec.json.Decoder(Paid)
+
+
 class Answers:
     """A folder of answers. Several processes may share one.
 
@@ -59,15 +69,15 @@ class Answers:
             raise
         _sync(file.parent)
 
-    def paid(self, run_id: str) -> Iterator[Kept]:
-        """The answers that a run paid for; files that cannot be read are passed over."""
+    def paid(self, run_id: str) -> Iterator[Paid]:
+        """What a run paid for each of its answers; files that cannot be read are passed over."""
         for file in self._folder.glob("*/[0-9a-f]*.json"):
             try:
-                kept = _decoder.decode(file.read_bytes())
+                paid = _paid.decode(file.read_bytes())
             except (OSError, msgspec.DecodeError):
                 continue  # `read` says so to whoever needs it
-            if kept.run_id == run_id:
-                yield kept
+            if paid.run_id == run_id:
+                yield paid
 
     def _file(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from services.synth.models.calls import Kept
+from services.synth.models.answers import Paid
 from shared.errors import BudgetError
 
 
@@ -40,9 +40,9 @@ class Budget:
         self._held_usd, self._held_calls = 0.0, 0
         self._settled = asyncio.Condition()
 
-    def count(self, kept: Iterable[Kept]) -> None:
+    def count(self, paid: Iterable[Paid]) -> None:
         """Adds what was spent in earlier lives of this process."""
-        for one in kept:
+        for one in paid:
             self.usd += one.usd
             self.calls += 1
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.synth.models.answers import Answers
+from services.synth.models.answers import Answers, Paid
 from services.synth.models.budget import Budget
 from services.synth.models.calls import Answer, Call, Kept, Said
 from services.synth.models.endpoint import unfenced
@@ -151,7 +151,7 @@ def test_answers_are_whole_and_found_by_whom_paid_for_them(tmp_path: Path) -> No
     answers.write("ab" * 32, kept("one"))
     answers.write("cd" * 32, kept("two", run="other"))
     assert answers.read("ab" * 32) == kept("one")
-    assert list(answers.paid("r")) == [kept("one")]
+    assert list(answers.paid("r")) == [Paid(run_id="r", usd=0.5)]
     next(tmp_path.rglob("ab*.json")).write_text("{")
     assert list(answers.paid("r")) == []
     with pytest.raises(MakerError, match="remove it, and the model is asked again"):
