@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from services.synth.gates.answers import Answers
 from services.synth.gates.bare import Null, Oracle
@@ -16,21 +15,19 @@ from services.synth.gates.outputs import Outputs
 from services.synth.gates.repeats import Repeats
 from services.synth.gates.rubric import Rubric
 from services.synth.gates.schema import Schema
+from services.synth.models.prompts import Prompts
 from services.synth.ports import Gate
 from shared.config import Config
-
-_PROMPTS = Path(__file__).parents[1] / "prompts"
 
 
 def gates_of(config: Config) -> Sequence[Gate]:
     """The gates of a run, in the order in which they are asked; `[synth.gates]` and `[synth.tester]` say how strict.
 
     Raises:
-        OSError: the rubric's prompt cannot be read.
+        ConfigError: a prompt cannot be read.
     """
-    settings, own = config.orchestrator, Path(config.synth.models.prompts or _PROMPTS, "rubric.md")
-    rubric = (own if own.is_file() else _PROMPTS / "rubric.md").read_text(encoding="utf-8")
+    settings, prompts = config.orchestrator, Prompts(config.synth.models.prompts)
     return (
-        Schema(settings), Answers(), Copies(), Contamination(), Build(settings), Initial(), Null(), Oracle(), Outputs(),
-        Repeats(config.synth.gates.repeats), Cheating(), Rubric(rubric), Difficulty(config.synth.tester),
+        Schema(settings), Answers(), Copies(prompts), Contamination(), Build(settings), Initial(), Null(), Oracle(), Outputs(),
+        Repeats(config.synth.gates.repeats), Cheating(), Rubric(prompts), Difficulty(config.synth.tester),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from services.synth.gates.base import Looking
 from services.synth.gates.likeness import cosines, overlap, shared_row
 from services.synth.gates.texts import normal, text_of
 from services.synth.model import Proposal, Verdict
+from services.synth.models.prompts import Prompts
 from services.synth.ports import Judge, Room, Text
 
 ROWS = 0.7
@@ -23,17 +24,6 @@ LEAKED = 0.85
 """Cosine: from here on it is a task of the evaluation in other words."""
 LONG_ROW = 13
 """Words in a row that no task has in common with one of the evaluation."""
-_ASK = """Two tasks for a computer agent follow. Are they the same task in other words, so that who has learned one knows
-the other? Tasks of one kind that ask for other things, or of other data, are not the same.
-
-<first>
-{first}
-</first>
-
-<second>
-{second}
-</second>
-"""
 
 
 class Same(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,10 +49,17 @@ class Close:
 
 
 class Copies(Looking):
-    """Nothing that the pool has already. Tasks of one family are one text with other data: of these the data count."""
+    """Nothing that the pool has already. Tasks of one family are one text with other data: of these the data count.
+
+    Args:
+        prompts: `same` is what a judge is asked.
+    """
 
     name = "copies"
     compares = True
+
+    def __init__(self, prompts: Prompts) -> None:
+        self._prompts = prompts
 
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
@@ -90,7 +87,8 @@ class Copies(Looking):
         """It is alike, but maybe another task."""
         if judge is None:
             return self.passed(f"alike to {other.name}; no judge is configured, so it is kept", nearest=near)
-        answer = await judge.ask(_ASK.format(first=own.text, second=other.text), Same)
+        prompt = self._prompts.fill("same", {"first": own.text, "second": other.text})
+        answer = await judge.ask(prompt, Same)
         if answer.same:
             return self._copy(Close("paraphrase", other.name, other.text, near | {"judge": answer.why}))
         return self.passed(f"alike to {other.name}, but another one: {answer.why}", nearest=near)

@@ -8,6 +8,7 @@ import msgspec
 
 from services.synth.gates.base import Looking
 from services.synth.model import Proposal, Verdict
+from services.synth.models.prompts import Prompts
 from services.synth.ports import Room
 
 CRITERIA = (
@@ -42,28 +43,29 @@ class Rubric(Looking):
     """Asks the judge.
 
     Args:
-        prompt: with the place {task}.
+        prompts: `rubric` is what it is asked.
     """
 
     name = "rubric"
 
-    def __init__(self, prompt: str) -> None:
-        self._prompt = prompt
+    def __init__(self, prompts: Prompts) -> None:
+        self._prompts = prompts
 
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
         if room.judge is None:
             return self.skipped("no judge is configured: see [synth.models.judge]")
-        review = await room.judge.ask(self._prompt.replace("{task}", shown(folder)), Review)
+        review = await room.judge.ask(self._prompts.fill("rubric", {"task": shown(folder)}), Review)
         by_name = {one.name: one for one in review.criteria}
         criteria = {name: {"holds": one.holds, "why": one.why} for name, one in by_name.items()}
         if missing := [name for name in CRITERIA if name not in by_name]:
             return self.skipped(f"the judge said nothing of {', '.join(missing)}", criteria=criteria)
         wrong = [by_name[name] for name in FATAL if not by_name[name].holds]
         if not wrong:
-            return self.passed(criteria=criteria)
+            return self.passed(criteria=criteria, prompts=self._prompts.digests("rubric"))
         detail = "; ".join(f"{one.name}: {one.why}" for one in wrong)
-        return self.failed(wrong[0].name.replace("_", "-"), detail, criteria=criteria)
+        reason = wrong[0].name.replace("_", "-")
+        return self.failed(reason, detail, criteria=criteria, prompts=self._prompts.digests("rubric"))
 
 
 def shown(folder: Path) -> str:

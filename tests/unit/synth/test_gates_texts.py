@@ -18,6 +18,7 @@ from services.synth.gates.likeness import cosines, overlap, shared_row
 from services.synth.gates.rubric import CRITERIA, Criterion, Review, Rubric
 from services.synth.gates.schema import Schema
 from services.synth.gates.texts import normal, text_of
+from services.synth.models.prompts import Prompts
 from shared.config import Config, OrchestratorConfig
 from shared.task.pinning import loose
 from tests.unit.synth.gatehouse import GOOD, Shelf, good, judged, shelf
@@ -167,7 +168,7 @@ def pool_of(tmp_path: Path, **files: str) -> Shelf:
     ],
 )
 async def test_of_one_family_a_copy_is_what_has_the_same_data(files: dict[str, str], reason: str, tmp_path: Path) -> None:
-    verdict = await judged(Copies(), good(tmp_path / "task", **files), pool=pool_of(tmp_path))
+    verdict = await judged(Copies(Prompts()), good(tmp_path / "task", **files), pool=pool_of(tmp_path))
     assert verdict.reason == reason
 
 
@@ -184,7 +185,7 @@ async def test_of_other_families_copies_are_known_by_their_words_and_by_what_the
 ) -> None:
     pool = pool_of(tmp_path, **{"instruction.md": LONG})
     files = {"instruction.md": text, "environment/numbers.txt": "5\n", "task.toml": '[metadata]\nfamily = "of-its-own"\n'}
-    verdict = await judged(Copies(), good(tmp_path / "task", **files), pool=pool)
+    verdict = await judged(Copies(Prompts()), good(tmp_path / "task", **files), pool=pool)
     assert verdict.reason == reason
     assert not reason or LONG in verdict.detail
 
@@ -212,7 +213,7 @@ async def test_between_the_two_limits_a_judge_decides_and_without_one_it_is_kept
         "environment/numbers.txt": "5\n",
         "task.toml": '[metadata]\nfamily = "own"\n',
     }
-    verdict = await judged(Copies(), good(tmp_path / "task", **files), pool=pool_of(tmp_path), judge=judge)
+    verdict = await judged(Copies(Prompts()), good(tmp_path / "task", **files), pool=pool_of(tmp_path), judge=judge)
     assert verdict.reason == reason
     assert judge is None or "Quite another text." in judge.asked
 
@@ -241,10 +242,10 @@ async def test_what_is_like_a_task_of_the_pool_and_more_like_one_of_the_evaluati
     pool = pool_of(tmp_path, **{"instruction.md": f"{LONG} Be quick about it, and say nothing to anybody else."})
     pool.evaluation = [shelf(good(tmp_path / "held", **{"instruction.md": LONG}))]
     folder = good(tmp_path / "task", **(OWN | {"instruction.md": f"Please: {LONG}"}))
-    assert (await judged(Copies(), folder, pool=pool)).outcome == "passed"
+    assert (await judged(Copies(Prompts()), folder, pool=pool)).outcome == "passed"
     assert (await judged(Contamination(), folder, pool=pool)).outcome == "failed"
     pool.evaluation = []
-    assert (await judged(Copies(), folder, pool=pool)).reason == "near-copy"
+    assert (await judged(Copies(Prompts()), folder, pool=pool)).reason == "near-copy"
 
 
 async def test_without_an_evaluation_set_contamination_cannot_be_looked_for(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ async def test_a_judge_goes_through_the_criteria_and_some_of_them_decide(
 ) -> None:
     said = [Criterion(name=name, why="so it is", holds=name not in wrong) for name in CRITERIA]
     judge = Says({"criteria": said})
-    verdict = await judged(Rubric("Judge:\n{task}"), good(tmp_path / "task"), judge=judge)
+    verdict = await judged(Rubric(Prompts()), good(tmp_path / "task"), judge=judge)
     assert (verdict.outcome, verdict.reason) == (outcome, reason)
     assert all(text in judge.asked for text in GOOD.values())
     assert Review.__struct_fields__ == ("criteria",)
@@ -276,13 +277,10 @@ async def test_a_judge_goes_through_the_criteria_and_some_of_them_decide(
 
 async def test_a_judge_that_leaves_criteria_out_and_one_that_is_not_there_decide_nothing(tmp_path: Path) -> None:
     folder = good(tmp_path / "task")
-    assert (await judged(Rubric("{task}"), folder)).outcome == "skipped"
-    assert (await judged(Rubric("{task}"), folder, judge=Says({"criteria": []}))).outcome == "skipped"
+    assert (await judged(Rubric(Prompts()), folder)).outcome == "skipped"
+    assert (await judged(Rubric(Prompts()), folder, judge=Says({"criteria": []}))).outcome == "skipped"
 
 
 def test_the_prompt_names_every_criterion() -> None:
-    import services.synth.gates as gates
-
-    text = Path(gates.__file__).parents[1].joinpath("prompts/rubric.md").read_text()
+    text = Prompts().text("rubric")
     assert all(name in text for name in CRITERIA)
-    assert "{task}" in text
