@@ -87,11 +87,22 @@ def test_a_journal_of_other_lines_is_worth_0(line: str, kept: Kept, tmp_path: Pa
 
 def test_a_state_without_its_journal_is_worth_0(kept: Kept, tmp_path: Path) -> None:
     kept.change("posts", "p1", {"hidden": True})
+    kept.add("answers", {"answer": "Heron"})
     journal = tmp_path / "journal.jsonl"
     journal.rename(tmp_path / "elsewhere")
     assert compare.reward(tmp_path, expected()) == 0
     journal.symlink_to(tmp_path / "elsewhere")
     assert compare.reward(tmp_path, expected()) == 0
+
+
+def test_a_program_that_was_ended_while_it_wrote_has_lost_nothing(kept: Kept, tmp_path: Path) -> None:
+    kept.change("posts", "p1", {"hidden": True})
+    state = (tmp_path / "state.json").read_text()
+    kept.add("answers", {"answer": "Heron"})
+    (tmp_path / "state.json").write_text(state)
+    with (tmp_path / "journal.jsonl").open("a") as journal:
+        journal.write('{"table": "posts", "id": "p2", "se')
+    assert compare.reward(tmp_path, expected()) == 1
 
 
 @given(CHANGES)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from ..kept import Kept
 from .exchange import Answer, Asked
@@ -29,12 +29,12 @@ class Site:
 
     def answer(self, method: str, target: str, body: str, cookie: str) -> tuple[Answer, str]:
         """The answer, and the name of a session that begins with it."""
-        parts, begun = urlsplit(target), ""
+        (path, _, query), begun = target.partition("?"), ""
         with self._lock:
             session = self._sessions.get(cookie)
             if session is None:
                 begun, session = f"s{len(self._sessions) + 1}", {}
-            asked = Asked(method, parts.path, dict(parse_qsl(parts.query)), dict(parse_qsl(body)), session)
+            asked = Asked(method, path, dict(parse_qsl(query)), dict(parse_qsl(body)), session)
             answer: Answer = self._answer(asked)
             if begun and answer.status == 200:
                 self._sessions[begun] = session
