@@ -55,8 +55,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         under_way: candidates that something is done with.
         rollouts: that ended.
         rollouts_asked: that were asked for.
-        null_passes: share of tried tasks that gave a reward to an agent that did nothing; None if none was tried.
-        flaky: share of tasks tried more than once by one agent whose rewards differed; None if none was.
+        null_passes: share of tried tasks that gave a reward to an agent that did nothing, by round; None if none was tried.
+        flaky: share of tasks tried again and again whose rewards differed, each round one; None if none was.
         difficulty: tasks by the share of the tester's tries that succeeded, in ten bins.
         usd: spent on models.
         calls: of models that were paid for.
@@ -111,8 +111,9 @@ def overview(
         quarantined=sum(task.stage == "quarantined" for task in tasks), refined=sum(task.round > 0 for task in accepted),
         under_way=sum(not task.over and not task.held for task in tasks),
         rollouts=sum(trial.ended is not None for trial in trials), rollouts_asked=len(trials),
-        null_passes=_null_passes(trials), flaky=_flaky(trials), difficulty=_difficulty(verdicts), usd=usd, calls=len(paid),
-        wall_s=wall_s, minutes_per_accepted=wall_s / 60 / len(accepted) if accepted else None,
+        null_passes=_share(verdicts, "null", "null-passes"), flaky=_share(verdicts, "repeats", "flaky-verifier"),
+        difficulty=_difficulty(verdicts), usd=usd, calls=len(paid), wall_s=wall_s,
+        minutes_per_accepted=wall_s / 60 / len(accepted) if accepted else None,
         usd_per_accepted=usd / len(accepted) if accepted else None, gates=_seconds(verdicts),
     )  # fmt: skip
 
@@ -134,19 +135,11 @@ def _turned_down(tasks: Sequence[Candidate]) -> list[Turned]:
     return [Turned(gate=gate, reason=reason, tasks=names) for (gate, reason), names in ordered]
 
 
-def _null_passes(trials: Sequence[Asked]) -> float | None:
-    rewards = [trial.ended.reward for trial in trials if trial.ended and trial.trial.agent == "null" and trial.trial.run == 1]
-    known = [reward for reward in rewards if reward is not None]
-    return sum(reward > 0 for reward in known) / len(known) if known else None
-
-
-def _flaky(trials: Sequence[Asked]) -> float | None:
-    rewards: defaultdict[tuple[str, str, str], list[float | None]] = defaultdict(list)
-    for trial in trials:
-        if trial.ended and trial.trial.agent in ("null", "oracle"):
-            rewards[trial.task_id, trial.digest, trial.trial.agent].append(trial.ended.reward)
-    several = [set(seen) for seen in rewards.values() if len(seen) > 1]
-    return sum(len(seen) > 1 for seen in several) / len(several) if several else None
+def _share(verdicts: Sequence[Verdict], gate: str, reason: str) -> float | None:
+    """Of the times that a gate looked, those at which it found this. Trials alone do not tell: gates try tasks that they made
+    of others, too."""
+    looked = [verdict for verdict in verdicts if verdict.gate == gate and verdict.outcome != "skipped"]
+    return sum(verdict.reason == reason for verdict in looked) / len(looked) if looked else None
 
 
 def _difficulty(verdicts: Sequence[Verdict]) -> list[int]:

@@ -54,7 +54,12 @@ def tasks() -> list[Candidate]:
 
 def found(**changes: Any) -> Any:
     trials = [*trial("t-0", "null", 0, 0), *trial("t-0", "oracle", 1, 0), *trial("t-2", "null", 1)]
-    verdicts = [FAILURE, Verdict(gate="difficulty", outcome="passed", evidence={"share": 1.0}, seconds=2.0)]
+    verdicts = [
+        FAILURE, Verdict(gate="null", outcome="passed"), Verdict(gate="repeats", outcome="skipped"),
+        *(Verdict(gate="repeats", outcome="passed") for _ in range(2)),
+        Verdict(gate="repeats", outcome="failed", reason="flaky-verifier"),
+        Verdict(gate="difficulty", outcome="passed", evidence={"share": 1.0}, seconds=2.0),
+    ]  # fmt: skip
     return overview("r", tasks(), verdicts, trials, [0.5, 0.25], 300.0)
 
 
@@ -70,11 +75,11 @@ def test_candidates_are_counted_by_how_far_they_got_and_why_they_were_turned_dow
 def test_shares_are_of_what_was_tried_and_costs_of_what_was_accepted() -> None:
     o = found()
     assert o.null_passes == 1 / 2
-    assert o.flaky == 1 / 2, "two of the sets of runs have more than one; one of them differs"
+    assert o.flaky == 1 / 3, "three were looked at; a trial of a task that a gate made counts for nothing"
     assert (o.usd, o.usd_per_accepted, o.calls) == (0.75, 0.375, 2)
     assert o.minutes_per_accepted == pytest.approx(200 / 60 / 2), "one waits: until now"
     assert o.difficulty == [0] * 9 + [1]
-    assert o.gates == {"null": 0.0, "difficulty": 2.0}
+    assert o.gates == {"null": 0.0, "repeats": 0.0, "difficulty": 2.0}
 
 
 def test_a_run_without_anything_is_shown_as_one() -> None:
