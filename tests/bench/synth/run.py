@@ -56,7 +56,7 @@ class Bench:
         try:
             for number in range(kills):
                 await self._until((number + 1) / (kills + 1), process)
-                process = await self._kill(process, whole=number % 2 == 1)
+                process = await self._kill(process)
             code = await self._end(process)
         finally:
             if process.returncode is None:
@@ -69,13 +69,13 @@ class Bench:
         }  # fmt: skip
         return list(Books(self._config()).all()), facts
 
-    async def _kill(self, process: asyncio.subprocess.Process, *, whole: bool) -> asyncio.subprocess.Process:
+    async def _kill(self, process: asyncio.subprocess.Process) -> asyncio.subprocess.Process:
         """Gives the process that goes on."""
-        what = "stack" if whole else "synth"
+        what = ("synth", "stack")[len((self._folder / KILLS).read_text().split()) % 2]
         self._say(f"kill -9 of {what}, {self._through()} of {self._plan.count} through")
         with (self._folder / KILLS).open("a") as f:
             f.write(f"{what}\n")
-        if not whole:
+        if what == "synth":
             os.kill(_service(process.pid, "synth").pid, signal.SIGKILL)
             return process
         _kill_all(process.pid)

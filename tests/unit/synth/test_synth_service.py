@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from services.synth.model import Proposal
 from services.synth.ports import Gate, Room
@@ -218,3 +219,24 @@ async def test_what_cannot_be_made_as_it_is_configured_waits_and_says_why(tmp_pa
     [task] = scene.books.all()
     assert "synth.generator 'no_such.module:maker' cannot be had" in task.held
     assert task.shared
+
+
+@pytest.mark.parametrize("copied", [True, False])
+async def test_a_task_whose_acceptance_could_not_be_noted_is_no_copy_of_itself_afterwards(tmp_path: Path, copied: bool) -> None:
+    def judges(proposal: Proposal, folder: Path, room: Room) -> str:
+        return "copy" if room.pool.accepted() else ""
+
+    gates: list[Gate] = [Played(name="copies", compares=True, judges=judges)]
+    async with stage(tmp_path) as scene:
+        async with serving(scene, Careful(), gates):
+            await scene.ask(0)
+            await until(lambda: ended(scene, 1))
+        [task] = scene.books.all()
+        scene.books.save(replace(task, stage="tried", ended=0.0))
+        if not copied:
+            (scene.books.accepted / task.name).rename(tmp_path / "gone")
+        async with serving(scene, Careful(), gates):
+            await scene.ask(0)
+            await until(lambda: next(scene.books.all()).over)
+    assert next(scene.books.all()).stage == "accepted"
+    assert load_task(scene.books.accepted / task.name).name == load_task(scene.books.round(task) / "task").name
