@@ -57,7 +57,7 @@ fetch_services() {
   local pins
   mapfile -t pins < <("$PYTHON" scripts/pins.py services)
   say "fetching what the services need"
-  rm -rf "$WHEELS/tools" "$WHEELS/services"
+  rm -rf "$WHEELS/tools" "$WHEELS/services" "$WHEELS/services.stamp"
   again fetch tools --no-deps "$UV" "$(grep '^setuptools==' "$LOCK")" || fetch_failed "$UV"
   again fetch services "${pins[@]}" || fetch_failed "the packages of pyproject.toml"
 }
@@ -77,7 +77,7 @@ fetch_learner() {
   local torch copy wheel
   torch=$(grep '^torch==' "$LOCK")
   say "fetching what the learner needs besides: 0.9 GB"
-  rm -rf "$WHEELS/learner"
+  rm -rf "$WHEELS/learner" "$WHEELS/learner.stamp"
   again fetch_torch "$torch" ||
     fetch_failed "$torch, neither from where it is configured to look nor from $TORCH_INDEX"
   again fetch_pinned || fetch_failed "the packages of $LOCK"
