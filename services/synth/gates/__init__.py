@@ -28,6 +28,6 @@ def gates_of(config: Config) -> Sequence[Gate]:
     """
     settings, prompts = config.orchestrator, Prompts(config.synth.models.prompts)
     return (
-        Schema(settings), Answers(), Copies(prompts), Contamination(), Build(settings), Initial(), Null(), Oracle(), Outputs(),
-        Repeats(config.synth.gates.repeats), Cheating(), Rubric(prompts), Difficulty(config.synth.tester),
+        Schema(settings), Answers(), Copies(prompts), Contamination(), Build(settings), Initial(), Null(), Oracle(),
+        Outputs(settings), Repeats(config.synth.gates.repeats), Cheating(), Rubric(prompts), Difficulty(config.synth.tester),
     )  # fmt: skip

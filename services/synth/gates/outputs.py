@@ -9,6 +9,7 @@ from services.synth.gates.base import Looking, told
 from services.synth.gates.derived import verified_by
 from services.synth.model import Ended, Proposal, Verdict
 from services.synth.ports import Room
+from shared.config import OrchestratorConfig
 from shared.task import load_task
 
 _SCRIPT = """#!/bin/sh
@@ -28,9 +29,16 @@ _SAME = "SAME "
 
 
 class Outputs(Looking):
-    """Compares what the solution has made with what was there. A file that the instruction names may be copied or moved."""
+    """Compares what the solution has made with what was there. A file that the instruction names may be copied or moved.
+
+    Args:
+        settings: that say where sandboxes run: an image may put files elsewhere, which an agent that does nothing shows.
+    """
 
     name = "outputs"
+
+    def __init__(self, settings: OrchestratorConfig) -> None:
+        self._moved = settings.backend != "local"
 
     async def look(self, proposal: Proposal, folder: Path, room: Room) -> Verdict:
         """See `Looking.look`."""
@@ -42,10 +50,10 @@ class Outputs(Looking):
         if len(task.steps) > 1 or task.verifier.separate:
             return self.skipped("not looked at where a task has several steps, or a verifier in an environment of its own")
         with verified_by(folder, _SCRIPT, room.evidence, "outputs", {"before": task.environment_dir}) as made:
-            ended = await room.trials.run(proposal.task_id, made, [NULL, ORACLE])
-        laid_out = same(ended[0])  # a Dockerfile may put files elsewhere
+            ended = await room.trials.run(proposal.task_id, made, [ORACLE, NULL] if self._moved else [ORACLE])
+        laid_out = [pair for one in ended[1:] for pair in same(one)]
         found = [
-            (old, new) for old, new in same(ended[1]) if (old, new) not in laid_out and Path(old).name not in task.instruction
+            (old, new) for old, new in same(ended[0]) if (old, new) not in laid_out and Path(old).name not in task.instruction
         ]
         if not found:
             return self.passed(trials=told(ended))

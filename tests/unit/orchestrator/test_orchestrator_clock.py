@@ -106,3 +106,21 @@ async def test_a_command_sets_clock_and_variables_of_its_rollout_alone(house: Ho
     assert isinstance(outcome, RolloutFinished), outcome
     [folder] = (house.root / "sandboxes").glob("*/r1-a1/logs/artifacts")
     assert (folder / "said.txt").read_text() == (folder / "verified.txt").read_text() == "2031 7 red\n"
+
+
+async def test_a_verifier_alone_can_be_shown_another_time_by_a_clock_by_which_it_can_sleep(
+    house: House, make_task: MakeTask, library: str
+) -> None:
+    """Python's sleep fails where libfaketime 0.9.10 leaves the monotonic clock as it is."""
+    keep = 'date -u +%Y > "$LOGS_DIR/artifacts/verified.txt"\n/usr/bin/python3 -c "import time; time.sleep(0.1)"\n'
+    keep += 'echo $((1 - $?)) > "$LOGS_DIR/verifier/reward.txt"\n'
+    house.proxy.script = commands('date -u +%Y > "$LOGS_DIR/artifacts/said.txt"')
+    async with house.orchestrator(keep="all"):
+        env = {"FAKETIME_DONT_FAKE_MONOTONIC": "0"}
+        await house.publish(start(make_task(test=keep), clock="2001-05-06T07:08:09Z", clock_for="verifier", env=env))
+        outcome = await house.ear.outcome()
+    assert isinstance(outcome, RolloutFinished), outcome
+    [folder] = (house.root / "sandboxes").glob("*/r1-a1/logs/artifacts")
+    assert (folder / "verified.txt").read_text() == "2001\n"
+    assert int((folder / "said.txt").read_text()) > 2020
+    assert outcome.reward == 1

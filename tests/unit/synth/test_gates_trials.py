@@ -15,11 +15,12 @@ from services.synth.gates.initial import Initial
 from services.synth.gates.outputs import Outputs
 from services.synth.gates.repeats import Repeats
 from services.synth.model import Ended, Trial
+from shared.config import OrchestratorConfig
 from shared.config.synth import TesterConfig
 from tests.unit.synth.gatehouse import Scripted, good, judged, sound
 
 
-@pytest.mark.parametrize("gate", [Null(), Oracle(), Repeats(3), Cheating(), Outputs()])
+@pytest.mark.parametrize("gate", [Null(), Oracle(), Repeats(3), Cheating(), Outputs(OrchestratorConfig())])
 async def test_a_sound_task_passes(gate: Null, tmp_path: Path) -> None:
     assert (await judged(gate, good(tmp_path / "task"))).outcome == "passed"
 
@@ -158,7 +159,7 @@ async def test_what_the_solution_makes_must_not_lie_there_unless_the_instruction
     said = {"null": null, "oracle": oracle}
     trials = Scripted(lambda trial, _: Ended(trial=trial, reward=0.0, said=said[trial.agent]))
     folder = good(tmp_path / "task", **{"instruction.md": instruction})
-    assert (await judged(Outputs(), folder, trials)).outcome == outcome
+    assert (await judged(Outputs(OrchestratorConfig(backend="docker")), folder, trials)).outcome == outcome
 
 
 @pytest.mark.parametrize(
