@@ -26,7 +26,7 @@ from shared.errors import ConfigError, MakerError
 from shared.ids import slug
 
 T = TypeVar("T")
-_PROMPTS = ("propose", "build", "refine")
+_PROMPTS, _WORKSHOP = ("propose", "build", "refine"), ("propose", "build-in-sandbox", "mend-in-sandbox")
 _SKILLS = 2
 _SHOWN = 60_000
 """Bytes of a task that a refiner is shown."""
@@ -66,10 +66,11 @@ class ModelMaker:
         settings, seed = self._settings, self._seeds.of(number)
         rng = Random(f"{settings.seed}:{number}")
         domain: Domain = settings.domains[number % len(settings.domains)]
+        skills: Sequence[str] = settings.models.skills or SKILLS
         values = {
             "number": str(number), "domain": domain, "guide": self.base(domain).guide, "seed": seed.text or "(none)",
             "seed_kind": seed.kind, "persona": rng.choice(settings.models.personas or PERSONAS),
-            "skills": "; ".join(rng.sample(settings.models.skills or SKILLS, _SKILLS)),
+            "skills": "; ".join(rng.sample(skills, min(_SKILLS, len(skills)))),
         }  # fmt: skip
         reply = await self._models.ask("proposer", self.prompts.fill("propose", values), Idea)
         return self._proposal(number, domain, seed, reply)
@@ -80,10 +81,14 @@ class ModelMaker:
             raise MakerError("the proposer's idea has no title or no brief")
         name = hashlib.sha256(f"{self._settings.seed}:{number}:{idea.title}".encode()).hexdigest()[:8]
         task_id = f"{slug(idea.title.lower())[:50].strip('-')}-{name}"
+        about = self._settings.models
         roles: tuple[Role, ...] = ("proposer", "builder", "refiner")
+        models: dict[str, str] = {
+            role: about.harness if about.harness and role != "proposer" else about.of(role).model for role in roles
+        }
         lineage = Lineage(
-            generator="models", seed=self._settings.seed, source=seed.source, prompts=self.prompts.digests(*_PROMPTS),
-            models={role: self._settings.models.of(role).model for role in roles}, calls=list(reply.calls),
+            generator="models", seed=self._settings.seed, source=seed.source, models=models, calls=list(reply.calls),
+            prompts=self.prompts.digests(*(_WORKSHOP if about.harness else _PROMPTS)),
         )  # fmt: skip
         return Proposal(
             task_id=task_id, domain=domain, family=seed.name or task_id, title=idea.title, brief=idea.brief,
@@ -116,7 +121,10 @@ class ModelMaker:
         reply = await self._models.ask("refiner", self.prompts.fill("refine", values), Mended, check)
         if not reply.value.files and not reply.value.removed:
             return False
-        await asyncio.to_thread(folders.write, folder, reply.value.files, reply.value.removed)
+        try:
+            await asyncio.to_thread(folders.write, folder, reply.value.files, reply.value.removed)
+        except OSError as e:  # a file where a folder is, or the other way round
+            raise MakerError(f"the refiner's change does not fit the task: {e}") from None
         await asyncio.to_thread(fill, base, folder)
         return True
 
