@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _SHORT = 1024
+"""Bytes of a text that is not worth being kept."""
 _END = 32
 
 
@@ -19,16 +20,15 @@ class Seen(Generic[T]):
     Args:
         work: makes the result, which nobody may change.
         most: bytes of texts that are kept, those that were used last.
-        least: bytes of a text that is worth being kept.
     """
 
-    def __init__(self, work: Callable[[bytes], T], most: int, least: int = _SHORT) -> None:
-        self._work, self._most, self._least, self._size = work, most, least, 0
+    def __init__(self, work: Callable[[bytes], T], most: int) -> None:
+        self._work, self._most, self._size = work, most, 0
         self._kept: OrderedDict[tuple[int, bytes, bytes], tuple[bytes, T]] = OrderedDict()
 
     def __call__(self, text: bytes) -> T:
         """The result for a text. Raises what the work does."""
-        if len(text) < self._least:
+        if len(text) < _SHORT:
             return self._work(text)
         key = (len(text), text[:_END], text[-_END:])
         kept = self._kept.get(key)

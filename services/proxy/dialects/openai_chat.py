@@ -9,9 +9,9 @@ import orjson
 from msgspec import Meta
 
 from services.proxy.dialects.base import Delta, Reply, Target, ToolCall, ToolDelta, Turn, Usage
+from services.proxy.dialects.besides import Besides
 from services.proxy.errors import Refused, bad_request
 from services.proxy.sampling import NULL, SAMPLING_FIELDS
-from services.proxy.seen import Seen
 
 _PATH = "/v1/chat/completions"
 _Tokens = Annotated[int, Meta(ge=1)]
@@ -92,10 +92,7 @@ class OpenAIChat:
     def read(self, body: bytes, target: Target) -> Turn:
         """The turn of a chat request; its messages are looked at, and left as they are."""
         try:
-            fields = _fields.decode(body)
-            raw = fields.pop("messages", NULL)
-            messages = _list_of(raw)
-            said = _said(msgspec.json.encode(fields))
+            raw, messages, said = _parts(body)
             heads = _heads.decode(raw)
         except msgspec.ValidationError as e:
             raise bad_request(f"not a chat completions request: {e}") from None
@@ -196,7 +193,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _read_said(rest: bytes) -> _Said:
-    """Of a request without its messages; a harness says the same in all its calls, with tools that are long.
+    """What a request without its messages says.
 
     Raises:
         Refused, msgspec.DecodeError: it cannot be taken.
@@ -218,14 +215,14 @@ def _read_said(rest: bytes) -> _Said:
     )
 
 
-_said = Seen(_read_said, most=4 * 1024**2, least=0)
-
-
-def _list_of(messages: msgspec.Raw) -> list[msgspec.Raw]:
+def _list_of(messages: bytes) -> list[msgspec.Raw]:
     try:
         return _messages.decode(messages)
     except msgspec.ValidationError as e:
         raise bad_request(f"messages: {e}") from None
+
+
+_parts = Besides("messages", _list_of, _read_said)
 
 
 def _as_the_engine_takes_them(messages: list[msgspec.Raw], heads: list[_Head]) -> list[msgspec.Raw]:
