@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.orchestrator.plan import SPARE_S, packages_of
+from services.orchestrator.runner.inside import PROXY_VAR, prepared
 from services.orchestrator.sandbox import Isolation
 from services.orchestrator.spec import Phase, Spec, longest
 from shared.task import load_task
@@ -78,3 +79,16 @@ def test_a_runner_gives_itself_up_long_after_all_its_limits(contained: Bench) ->
     spec = contained.spec("true", timeout_s=10, verifier_timeout_s=5)
     assert longest(spec) == 30
     assert spec["deadline_s"] == 30 + SPARE_S
+
+
+def test_a_service_is_started_for_every_step_with_what_the_image_sets(contained: Bench) -> None:
+    file = contained.task / "task.toml"
+    file.write_text(f'{file.read_text()}[metadata]\nserve = "exec server"\n[environment]\nenv = {{ OF_TASK = "yes" }}\n')
+    spec = prepared(contained.spec("true"), {PROXY_VAR: "unix:/p", "OF_IMAGE": "yes", "PATH": "/opt/own:/usr/bin"})
+    for name in ("agent", "agent-2"):
+        service = phases(spec)[name]["service"]
+        assert (service["argv"], service["port"]) == (["/bin/sh", "-c", "exec server"], 8000)
+        assert (service["env"]["OF_TASK"], service["env"]["OF_IMAGE"]) == ("yes", "yes")
+        assert service["env"]["PATH"].startswith("/opt/own:")
+        assert "BASE" not in service["env"]
+    assert "service" not in phases(spec)["verify"]
