@@ -13,8 +13,9 @@ import pytest
 
 from services.synth.domains.claw.draft import OfficeFamily
 from services.synth.domains.claw.families.program import fix
+from services.synth.domains.claw.office.compare import has
 from services.synth.domains.claw.office.engine import Office
-from services.synth.domains.claw.office.expect import Expect, has
+from services.synth.domains.claw.office.expect import Expect
 from tests.unit.synth.test_claw_office import office_of
 
 Check = Callable[[Expect], None]

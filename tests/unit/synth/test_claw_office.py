@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from services.synth.domains.claw.office.compare import Tampered, replayed
 from services.synth.domains.claw.office.engine import Office
-from services.synth.domains.claw.office.expect import Tampered, replayed
 from services.synth.domains.claw.office.serve import Keeper, handler
 from services.synth.domains.claw.world import World
 
@@ -154,3 +154,12 @@ def test_a_state_that_no_request_made_is_told_from_one_that_was_requested(served
     (kept / "journal.jsonl").unlink()
     with pytest.raises(FileNotFoundError):
         replayed(office_of(), kept)
+
+
+def test_a_service_that_was_ended_before_it_wrote_the_state_is_believed(served: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    ask(f"{served}/mail/m1/reply", "POST", b'{"text": "One."}')
+    one = (kept / "state.json").read_text()
+    ask(f"{served}/mail/m2/reply", "POST", b'{"text": "Two."}')
+    (kept / "state.json").write_text(one)
+    assert sorted(replayed(office_of(), kept)["mail"].keys() - office_of()["mail"].keys()) == ["m7"]

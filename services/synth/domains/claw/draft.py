@@ -126,6 +126,7 @@ def write(draft: Draft, folder: Path, family: str, level: Level, seed: int) -> N
         "environment/office.d/seed.json": json.dumps(draft.office, indent=1) + "\n",
         "tests/engine.py": "# What the service is, once more: the agent could change the other one.\n" + _source("engine.py"),
         "tests/expect.py": _source("expect.py"),
+        "tests/compare.py": _source("compare.py"),
         "tests/alone.py": _source("alone.py"),
         "tests/before.json": json.dumps(draft.office) + "\n",
         "tests/check.py": _CHECK.format(checks="\n".join(checks)),

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -25,14 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import alone
-from engine import Office, State
+from compare import Tampered, changes, difference, digest_of, has, replayed, tidy
+from engine import State
 
-KINDS = ("mail", "events", "contacts", "files")
 PROGRAM_S = 10.0
-
-
-class Tampered(Exception):
-    """The state did not come about by the requests that the journal has."""
 
 
 class Expect:
@@ -141,7 +135,7 @@ class Expect:
     def file_is(self, path: str, text: str) -> None:
         """That file of the working folder has this text, but for white space at the ends of lines."""
         found = self._read(path)
-        self._goal(float(found is not None and tidy(found) == tidy(text)), f"{path} as wanted", _difference(found, text))
+        self._goal(float(found is not None and tidy(found) == tidy(text)), f"{path} as wanted", difference(found, text))
 
     def files_renamed(self, names: dict[str, str], texts: Sequence[str]) -> None:
         """These files have their new names, and the texts that they had; some of them are some of the credit."""
@@ -182,12 +176,12 @@ class Expect:
 
     def nothing_else_changed(self) -> None:
         """Of the office only what a goal above spoke of, and found right, differs from before."""
-        changed = sorted(set(_changes(self.seed, self.state)) - self._claimed)
+        changed = sorted(set(changes(self.seed, self.state)) - self._claimed)
         self._guard(not changed, "nothing else changed in the office", f"changed: {', '.join(changed[:5])}")
 
     def files_untouched(self, digests: dict[str, str]) -> None:
         """These files of the working folder, by the SHA-256 of each, are as they were."""
-        changed = [path for path, digest in digests.items() if _digest(self.app / path) != digest]
+        changed = [path for path, digest in digests.items() if digest_of(self.app / path) != digest]
         self._guard(not changed, "the given files are as they were", f"changed or gone: {', '.join(changed[:5])}")
 
     def folder_has(self, folder: str, names: Iterable[str]) -> None:
@@ -254,62 +248,6 @@ class Expect:
             return stdout.read(1_000_000) if program.wait() == 0 else f"exit status {program.returncode}"
 
 
-def replayed(seed: State, kept: Path) -> State:
-    """What the journal's requests make of the seed.
-
-    Raises:
-        Tampered: the state that was kept is another one, or a request went otherwise than it says.
-    """
-    if not (kept / "journal.jsonl").exists() and not (kept / "state.json").exists():
-        return seed
-    office = Office(seed)
-    for number, line in enumerate((kept / "journal.jsonl").read_text(encoding="utf-8").splitlines(), 1):
-        said = json.loads(line)
-        status, _ = office.call(said["method"], said["path"], said["query"], said["body"])
-        if status != said["status"]:
-            raise Tampered(f"request {number} would have been answered with {status}, not {said['status']}")
-    kept_state = json.loads((kept / "state.json").read_text(encoding="utf-8")) if (kept / "state.json").exists() else seed
-    if office.state != kept_state:
-        raise Tampered("the state is another one than the requests make")
-    return office.state
-
-
-def has(text: str, words: str) -> bool:
-    """Whether words are in a text, not as a part of longer ones or of another number."""
-    inner = re.escape(words.lower()).replace(r"\ ", r"\s+")
-    return re.search(rf"(?<![\w])(?<!\d[.,]){inner}(?![\w])(?![.,]\d)", text.lower()) is not None
-
-
-def tidy(text: str) -> str:
-    """A text without white space at the ends of lines, or empty lines at its end."""
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()
-
-
 def say(text: str) -> None:
     """For the verifier's log."""
     print(text, flush=True)  # noqa: T201 - the log is for people
-
-
-def _changes(seed: State, state: State) -> Iterable[str]:
-    for kind in KINDS:
-        for name in {**seed[kind], **state[kind]}:
-            if seed[kind].get(name) != state[kind].get(name):
-                yield f"{kind}/{name}"
-    for channel, said in state["chat"].items():
-        yield from (f"chat/{channel}/{n}" for n in range(len(seed["chat"][channel]), len(said)))
-
-
-def _difference(found: str | None, wanted: str) -> str:
-    if found is None:
-        return "there is no such file"
-    ours, theirs = tidy(wanted).splitlines(), tidy(found).splitlines()
-    pairs = zip(range(1, len(ours) + 1), ours, theirs, strict=False)
-    line = next((n for n, our, their in pairs if our != their), min(len(ours), len(theirs)) + 1)
-    return f"{len(theirs)} lines, {len(ours)} wanted; the first that differs is {line}"
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
