@@ -43,6 +43,7 @@ class Editor:
             self._buttons[other].configure(relief="sunken" if other == row_id else "raised")
         self._shown = row_id
         self._texts[row_id].pack(fill="both", expand=True, pady=(8, 0))
+        self._texts[row_id].update_idletasks()  # keys that were pressed meanwhile find it there
         self._texts[row_id].focus_set()
         self._said.configure(text=f"{self._kept.rows('documents', id=row_id)[0]['name']} is open.")
 

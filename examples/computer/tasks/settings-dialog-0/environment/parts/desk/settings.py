@@ -83,6 +83,7 @@ class Settings:
             self._buttons[other].configure(relief="sunken" if other == title else "raised")
         self._shown = title
         self._tabs[title].pack(anchor="nw", pady=12)
+        self._tabs[title].update_idletasks()  # keys that were pressed meanwhile find it there
 
     def _apply(self) -> None:
         for name, variable in self._variables.items():
