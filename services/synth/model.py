@@ -20,7 +20,7 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
         source: the scenario, document, task or repository that it was made of, by name and digest.
         prompts: digest of each prompt file that was used, by its name.
         models: model that each role had, by role.
-        calls: keys of the answers in the cache that it was made of.
+        calls: keys of the answers that the proposal was made of.
     """
 
     generator: str

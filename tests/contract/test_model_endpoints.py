@@ -220,7 +220,7 @@ async def test_no_more_calls_are_made_at_the_same_time_than_configured(house: Ho
     models = house.models(concurrent=2)
     await asyncio.gather(*(models.ask("builder", f"{n}", Colour) for n in range(8)))
     await models.close()
-    assert max(busy) == 2
+    assert 1 <= max(busy) <= 2
 
 
 async def test_a_role_without_a_model_has_the_builders_but_for_the_judge(house: House) -> None:

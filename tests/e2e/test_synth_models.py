@@ -49,7 +49,7 @@ base_url = "{url}"
 key_env = "THE_KEY"
 usd_per_mtok_in = 1.0
 usd_per_mtok_out = 4.0
-timeout_s = 5.0
+timeout_s = 120.0
 """
 
 
