@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.rotation import Bound, RotatingHandler, rotate
@@ -21,6 +21,7 @@ def lines_in(folder: Path) -> list[str]:
     return [line for file in files for line in file.read_text().splitlines()]
 
 
+@settings(deadline=None, max_examples=50)  # each writes files
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 40), st.integers(0, 2)), max_size=40),
     limit=st.integers(20, 80),
