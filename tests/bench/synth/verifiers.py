@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from services.orchestrator.sandbox import PATH
 
 _SCRIPT = """#!/bin/sh
 logs=${{LOGS_DIR:-/logs}}/verifier
@@ -41,6 +42,6 @@ def judge(folder: Path, code: str) -> None:
 def set_order(names: Sequence[str]) -> str:
     """Code that wants a set to have the order that it has with PYTHONHASHSEED=0."""
     program = f"print(*set({' '.join(names)!r}.split()))"
-    env = os.environ | {"PYTHONHASHSEED": "0"}
+    env = {"PATH": PATH, "PYTHONHASHSEED": "0"}  # the Python that the sandbox will have
     order = subprocess.run(["python3", "-c", program], env=env, capture_output=True, text=True, check=True).stdout.strip()
     return f'[ "$(python3 -c {shlex.quote(program)})" = {shlex.quote(order)} ] || reward=0'

@@ -23,6 +23,8 @@ from shared.config import Config, OrchestratorConfig
 from shared.task.pinning import loose
 from tests.unit.synth.gatehouse import GOOD, Shelf, good, judged, shelf
 
+few = settings(max_examples=40, deadline=None)
+"""A loaded machine is no failure."""
 LONG = (
     "Every mail in the inbox that asks for an invoice is to be answered with the number of that invoice, as it stands in the "
     "ledger, and then moved to the folder for what is done; count them, and write the count to done.txt."
@@ -118,6 +120,7 @@ def test_what_a_verifier_compares_with_is_read_from_shell_and_python(text: str, 
     assert literals(text) == found
 
 
+@few
 @given(st.lists(st.text("abcdefgh", min_size=12, max_size=20), min_size=1, unique=True))
 def test_all_lines_of_a_text_are_in_itself_however_indented_and_none_in_nothing(lines: list[str]) -> None:
     text = "\n".join(lines)
@@ -125,12 +128,13 @@ def test_all_lines_of_a_text_are_in_itself_however_indented_and_none_in_nothing(
     assert share(text, "") == 0.0
 
 
+@few
 @given(st.text())
 def test_a_normal_text_is_its_own_normal_text(text: str) -> None:
     assert normal(normal(text)) == normal(text)
 
 
-@settings(max_examples=30)
+@few
 @given(
     st.lists(st.sampled_from("abcdef"), min_size=3, max_size=30), st.lists(st.sampled_from("uvwxyz"), min_size=3, max_size=30)
 )

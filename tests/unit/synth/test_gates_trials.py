@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.synth.gates.bare import Null, Oracle
@@ -183,6 +183,7 @@ async def test_without_a_tester_no_difficulty_is_known(tmp_path: Path) -> None:
     assert (await judged(Difficulty(TesterConfig()), good(tmp_path / "task"))).outcome == "skipped"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400).flatmap(lambda tries: st.tuples(st.integers(0, tries), st.just(tries))))
 def test_an_interval_holds_its_share_lies_in_0_to_1_and_mirrors(case: tuple[int, int]) -> None:
     solved, tries = case
