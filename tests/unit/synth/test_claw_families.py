@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import random
@@ -12,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from services.synth.domains import FAMILIES as ALL
-from services.synth.domains.claw.draft import LEVELS, OfficeFamily
+from services.synth.domains.claw.draft import LEVELS, Level, OfficeFamily
 from services.synth.domains.claw.families import FAMILIES
+from services.synth.domains.claw.families.program import fix, output
 from shared.task.lint import lint
 
 DIGEST = """
 import sys, pathlib
 from services.synth.domains.claw.families import FAMILIES
+from services.synth.domains.claw.families.program import fix, output
 FAMILIES[int(sys.argv[1])].make(7, pathlib.Path(sys.argv[2]))
 """
 
@@ -70,3 +73,17 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
             )
             digests.add((n, digest(folder)))
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_program_is_wrong_until_its_solution_has_put_it_right(level: Level) -> None:
+    for seed in range(12, 24):
+        draft = fix(random.Random(seed), level)
+        (name,) = set(draft.files) - {"check.py"}
+        mended = ast.literal_eval(draft.solve.split("for number, right in ")[1].split(":\n")[0])
+        cases = ast.literal_eval(draft.checks[0].split("], ", 1)[1].removesuffix(")"))
+        lines = draft.files[name].splitlines(keepends=True)
+        assert any(output("".join(lines), given).split() != wanted.split() for given, wanted in cases)
+        for number, right in mended:
+            lines[number] = right
+        assert all(output("".join(lines), given).split() == wanted.split() for given, wanted in cases)

@@ -12,10 +12,9 @@ def listed(*words):
     more = [office(*words, "--page", str(n)) for n in range(2, first.get("pages", 1) + 1)]
     return [item for page in (first, *more) for item in page["items"]]
 
-source = open("columns.py").read()
-for wrong, right in [('WIDTH = 13\n', 'WIDTH = 9\n'), ('    for start in range(1, len(words), WIDTH):\n', '    for start in range(0, len(words), WIDTH):\n'), ('        row = words[start:start + WIDTH - 1]\n', '        row = words[start:start + WIDTH]\n')]:
-    assert source.count(wrong) == 1
-    source = source.replace(wrong, right)
-open("columns.py", "w").write(source)
+lines = open("columns.py").read().splitlines(keepends=True)
+for number, right in [(2, 'WIDTH = 9\n'), (5, '    for start in range(0, len(words), WIDTH):\n'), (6, '        row = words[start:start + WIDTH]\n')]:
+    lines[number] = right
+open("columns.py", "w").write("".join(lines))
 subprocess.run(["python3", "check.py"], check=True)
 END

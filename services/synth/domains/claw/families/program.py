@@ -25,11 +25,10 @@ for given, wanted in CASES:
 print("all examples are right")
 '''
 _FIX = """
-source = open("{name}.py").read()
-for wrong, right in {mended!r}:
-    assert source.count(wrong) == 1
-    source = source.replace(wrong, right)
-open("{name}.py", "w").write(source)
+lines = open("{name}.py").read().splitlines(keepends=True)
+for number, right in {mended!r}:
+    lines[number] = right
+open("{name}.py", "w").write("".join(lines))
 subprocess.run(["python3", "check.py"], check=True)
 """
 
@@ -71,7 +70,7 @@ def fix(rng: random.Random, level: Level) -> Draft:
         "only for the examples of `check.py`, which you may run but not change.",
     )
     lines = zip(wrong.splitlines(keepends=True), right.splitlines(keepends=True), strict=True)
-    mended = [(bad, good) for bad, good in lines if bad != good]
+    mended = [(n, good) for n, (bad, good) in enumerate(lines) if bad != good]
     check = f"expect.program_gives(['{program.name}.py'], {cases[3:]!r})"
     return Draft(text, world.done(), python(_FIX.format(name=program.name, mended=mended)), [check], files, kept=["check.py"])
 
