@@ -7,14 +7,19 @@ it does not know is passed on, such as ``--set trainer.steps=4``.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+from examples import lookup
 from examples.lookup.demo import cache_folder
+from services.synth.domains.claw.draft import OFFICE
 
 CONFIG = Path(__file__).with_name("openforge.toml")
+RECIPE = (CONFIG.parent, Path(lookup.__file__).parent, OFFICE)
+"""Folders of what tasks, model and rows depend on."""
 ROWS = 9600  # steps x batch of the warm start: no row is seen twice
 
 
@@ -38,8 +43,10 @@ def main() -> None:
 
 
 def made_once(base: Path, seed: int) -> Path:
-    """The folder of a seed, made unless it is there, in one piece or not at all."""
-    target = base / f"seed-{seed}"
+    """The folder of a seed, made unless it is there, in one piece or not at all. Its name carries a digest of the recipe."""
+    recipe = [path for folder in RECIPE for path in sorted(folder.glob("*.py"))]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in recipe)).hexdigest()[:12]
+    target = base / f"seed-{seed}-{digest}"
     if not target.is_dir():
         base.mkdir(parents=True, exist_ok=True)
         sys.stderr.write(f"demo: making tasks, model and {ROWS} rows of seed {seed}, once: {target}\n")
