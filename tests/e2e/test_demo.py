@@ -34,10 +34,12 @@ class Ended:
     summary: dict[str, Any]
 
 
-async def demo(root: Path, *args: str, kill_at_step: dict[int, str] | None = None) -> Ended:
-    """Runs the demo; when a step of `kill_at_step` was announced, kills that service with -9."""
+async def demo(
+    root: Path, *args: str, kill_at_step: dict[int, str] | None = None, module: str = "examples.lookup.demo"
+) -> Ended:
+    """Runs the demo, or another one; when a step of `kill_at_step` was announced, kills that service with -9."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "examples.lookup.demo", *args, "--set", f"run.root={root}", cwd=REPO,
+        sys.executable, "-m", module, *args, "--set", f"run.root={root}", cwd=REPO,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     assert process.stdout is not None

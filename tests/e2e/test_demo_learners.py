@@ -1,4 +1,4 @@
-"""The demo where it takes longer: asynchronously to the end, and in real agent programs."""
+"""The demo where it takes longer: asynchronously to the end, in real agent programs, and on tasks with a service."""
 
 from __future__ import annotations
 
@@ -40,4 +40,12 @@ async def test_the_demo_learns_as_much_when_rollouts_run_ahead(seed: int, tmp_pa
     s = ended.summary
     assert ended.code == 0, ended.out
     assert s["heldout_after"] >= s["heldout_before"] + 0.35, s
+    assert accounts_agree(s), s
+
+
+async def test_the_agent_of_an_office_learns_to_answer_mails_through_the_service(tmp_path: Path) -> None:
+    ended = await demo(tmp_path, "--seed", "0", module="examples.claw.learn.demo")
+    s = ended.summary
+    assert ended.code == 0, ended.out
+    assert s["heldout_after"] >= s["heldout_before"] + 0.2, s
     assert accounts_agree(s), s
