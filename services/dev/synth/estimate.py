@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.synth.gates.cheating import TRICKS
+from services.synth.gates.repeats import most_repeats
 from shared.config import Config, Role
 
 _PROMPT_TOKENS = 8000
@@ -16,8 +17,8 @@ def lines(config: Config) -> Iterator[str]:
     synth = config.synth
     tries = 1 + (synth.rounds if synth.generator == "models" else 0)
     yield f"{synth.count} proposals by {synth.generator}, {synth.parallel} at once; domains: {', '.join(synth.domains)}"
-    each = _rollouts(config)
-    yield f"rollouts: {each} for a task that passes every gate at once, {synth.count * tries * each} at most"
+    usual, most = _rollouts(config)
+    yield f"rollouts: {usual} for a task that passes every gate at once, {synth.count * tries * most} at most"
     if synth.generator == "models":
         calls: dict[Role, int] = {"proposer": 1, "builder": 1, "refiner": synth.rounds, "judge": tries}
         yield from (_role(config, role, count) for role, count in calls.items() if count and synth.models.of(role).model)
@@ -29,10 +30,12 @@ def lines(config: Config) -> Iterator[str]:
     yield f"limits: {said or 'none; synth.budget.max_usd, max_calls and max_rollouts set some'}"
 
 
-def _rollouts(config: Config) -> int:
-    """Nobody and the solution once and then again and again, the solution to see what it makes, cheating, and the tester."""
-    tester = config.synth.tester.k if config.synth.tester.harness else 0
-    return 2 + 2 * config.synth.gates.repeats + 1 + len(TRICKS) + tester
+def _rollouts(config: Config) -> tuple[int, int]:
+    """Of a task that passes every gate: usually, and if each agent has to be shown the time in every way there is."""
+    repeats, tester = config.synth.gates.repeats, config.synth.tester
+    laid_out = 1 if config.orchestrator.backend == "local" else 2
+    once = 3 + laid_out + len(TRICKS) + (tester.k if tester.harness else 0)  # 3: initial state, nobody, the solution
+    return once + 2 * repeats, once + 2 * most_repeats(repeats)
 
 
 def _role(config: Config, role: Role, calls: int) -> str:

@@ -25,10 +25,11 @@ def find_run(root: Path, run_id: str) -> Config:
     Raises:
         ConfigError: there is none.
     """
-    found = sorted(root.glob(f"{check_id(run_id, 'run id') if run_id else '*'}/synth"))
+    found = sorted(root.glob(f"{check_id(run_id, 'run id') if run_id else '*'}/synth/tasks"))
     if not found:
-        raise ConfigError(f"no run {run_id or ''} under {root} has made tasks; `openforge synth synth.toml` starts one")
-    folder = found[-1].parent
+        which = f"run {run_id}" if run_id else "run"
+        raise ConfigError(f"no {which} under {root} has made tasks; `openforge synth synth.toml` starts one")
+    folder = found[-1].parents[1]
     file = folder / "config.json"
     return load_config(file) if file.exists() else resolve(folder / SETTINGS).config
 

@@ -42,6 +42,11 @@ _WAYS: dict[Callable[[Trial], Trial], str] = {
 """How the time can be shown, the best way first, and what is to be said of it."""
 
 
+def most_repeats(runs: int) -> int:
+    """Trials of one agent, if it has to be tried in every way, and the real time be shown it in every way but the last."""
+    return len(_WAYS) * runs + 2 * (len(_WAYS) - 1)
+
+
 class Repeats(Looking):
     """The same agents as before, several times, at other times and with other hashes.
 

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from services.dev.synth.estimate import lines
+from services.dev.synth.look import find_run
 from services.dev.synth.needs import services_of
 from services.dev.synth.overview import overview
 from services.dev.synth.pictures import bars
@@ -20,7 +21,8 @@ from services.dev.synth.watch import SynthView
 from services.synth.candidate import Candidate, accepted, built, held, proposed, pruned, rejected, tried
 from services.synth.model import Ended, Lineage, Proposal, Trial, Verdict
 from services.synth.trials import Asked
-from shared.config import Config, EndpointConfig, ModelsConfig, OrchestratorConfig, SynthConfig, TesterConfig
+from shared.config import Config, EndpointConfig, GatesConfig, ModelsConfig, OrchestratorConfig, SynthConfig, TesterConfig
+from shared.errors import ConfigError
 from shared.events import TaskAccepted, TaskRejected
 
 FAILURE = Verdict(gate="null", outcome="failed", reason="null-passes", detail="<script>alert(1)</script>")
@@ -132,7 +134,9 @@ def test_a_stack_has_an_engine_and_a_proxy_only_where_a_model_is_called() -> Non
 
 def test_a_dry_run_tells_rollouts_calls_and_money(tmp_path: Path) -> None:
     free = list(lines(Config(synth=SynthConfig(count=10))))
-    assert "rollouts: 13 for a task that passes every gate at once, 130 at most" in free
+    assert "rollouts: 14 for a task that passes every gate at once, 440 at most" in free
+    once = "\n".join(lines(Config(synth=SynthConfig(count=1, gates=GatesConfig(repeats=1)))))
+    assert "rollouts: 10 for a task" in once  # as a run of such a task has them
     assert "models: none are asked, $0" in free
     builder = EndpointConfig(model="m", usd_per_mtok_in=1, usd_per_mtok_out=10, max_tokens=1000)
     paid = SynthConfig(generator="models", count=10, rounds=2, models=ModelsConfig(builder=builder, seed_tokens=2000))
@@ -140,3 +144,14 @@ def test_a_dry_run_tells_rollouts_calls_and_money(tmp_path: Path) -> None:
     assert "builder m: about 10 calls, $0.20 at most" in said
     assert "refiner m: about 20 calls, $0.40 at most" in said
     assert "judge" not in said
+
+
+def test_a_run_that_trained_has_made_no_tasks(tmp_path: Path) -> None:
+    (tmp_path / "r2" / "synth").mkdir(parents=True)  # of a service that was never asked
+    with pytest.raises(ConfigError, match="no run under"):
+        find_run(tmp_path, "")
+    (tmp_path / "r1" / "synth" / "tasks").mkdir(parents=True)
+    (tmp_path / "r1" / "config.json").write_text('{"run": {"id": "r1"}}')
+    assert find_run(tmp_path, "").run.id == "r1"
+    with pytest.raises(ConfigError, match="no run r2 under"):
+        find_run(tmp_path, "r2")
