@@ -21,7 +21,7 @@ from services.trainer.sft.stage import WarmStart
 from services.trainer.tools import Tools
 from services.trainer.training import Training, report
 from services.trainer.weights.publish import Publisher
-from shared.config import Config
+from shared.config import Config, TrainerConfig
 from shared.errors import ConfigError, ForgeError
 from shared.events import RunEvaluated
 
@@ -190,11 +190,20 @@ class Run:
         self._tools.files.write_summary(self._tools.summary)
 
 
+def _check_megatron(trainer: TrainerConfig) -> None:
+    """Raises ConfigError where veRL's Megatron engine cannot run."""
+    if not (trainer.parallel.nnodes and trainer.parallel.device == "cuda"):
+        raise ConfigError("trainer.parallel.strategy = megatron needs GPUs: set nnodes there, or the strategy to fsdp2")
+    if trainer.lora.lora_rank:
+        raise ConfigError("trainer.lora is fsdp2's: under megatron set trainer.lora.lora_rank = 0")
+
+
 def learner_settings(config: Config) -> LearnerSettings:
     """The learner's settings for RL.
 
     Raises:
-        ConfigError: rollouts would be greedy, a row could be longer than a micro-batch, or the learner is to be Megatron's.
+        ConfigError: rollouts would be greedy, a row could be longer than a micro-batch, or it asks for Megatron where that
+            cannot be.
     """
     trainer, budget = config.trainer, config.trainer.actor.ppo_max_token_len_per_gpu
     if config.engine.max_model_len > budget:
@@ -202,11 +211,12 @@ def learner_settings(config: Config) -> LearnerSettings:
             f"a row may have engine.max_model_len = {config.engine.max_model_len} tokens, and is never cut for training; set "
             f"trainer.actor.ppo_max_token_len_per_gpu = {budget} to as many or more"
         )
-    if trainer.parallel.strategy == "megatron":
+    if (parallel := trainer.parallel).strategy == "megatron" and not (parallel.nnodes and parallel.device == "cuda"):
         raise ConfigError(
-            "trainer.parallel.strategy = megatron: such a learner cannot be started yet, only looked at (`openforge check "
-            "CONFIG --dry-run`); set it to fsdp2"
+            "trainer.parallel.strategy = megatron needs GPUs: set trainer.parallel.nnodes, or the strategy to fsdp2"
         )
+    if trainer.parallel.strategy == "megatron" and trainer.lora.lora_rank:
+        raise ConfigError("trainer.lora is fsdp2's: under megatron set trainer.lora.lora_rank = 0")
     if not config.proxy.temperature:
         raise ConfigError("proxy.temperature is 0: greedy rollouts do not explore, and have no log-probs to learn from")
     return LearnerSettings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from services.trainer.verl import cpu_platform  # before all else of veRL: it sets the platform
@@ -12,6 +13,7 @@ import torch.distributed as dist
 
 from services.trainer.learner.one import OneWorker
 from services.trainer.ports import LearnerSettings
+from shared.errors import ConfigError
 
 
 class NodeWorker(OneWorker):
@@ -35,6 +37,21 @@ class NodeWorker(OneWorker):
             dist.init_process_group("gloo")
             config = workers.worker_config(model, settings, trains)
         else:
+            if parallel.strategy == "megatron":
+                need_megatron()
             config = classes.worker_config(model, settings, parallel, trains)
         super().__init__(config)
         self.reset()
+
+
+def need_megatron() -> None:
+    """veRL leaves its engine out where Megatron is missing, and then says only that there is none.
+
+    Raises:
+        ConfigError: it is missing.
+    """
+    if find_spec("megatron") is None:
+        raise ConfigError(
+            "trainer.parallel.strategy = megatron needs the package megatron-core on every node, and those that veRL's "
+            "documentation names with it; or set the strategy to fsdp2"
+        )

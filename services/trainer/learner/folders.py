@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from verl.utils.model import get_hf_auto_model_class
 
 from services.trainer.ports import Part
 from services.trainer.verl import adapters
@@ -54,7 +56,12 @@ def _weights(engine: Any) -> dict[str, Tensor]:
 
 def _tied(engine: Any) -> dict[str, str]:
     """Names of weights that are another one's tensor -> the name of that one."""
-    return dict(engine.module.all_tied_weights_keys)
+    module = engine.module
+    if not hasattr(module, "all_tied_weights_keys"):  # Megatron's own, which do not say it
+        config = engine.model_config.hf_config
+        with torch.device("meta"):
+            module = get_hf_auto_model_class(config).from_config(config)
+    return dict(module.all_tied_weights_keys)
 
 
 def _save(weights: Mapping[str, Tensor], file: Path) -> None:

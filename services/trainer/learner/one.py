@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import TrainingWorker
@@ -43,8 +44,10 @@ class OneWorker(TrainingWorker):  # type: ignore[misc]  # veRL ships no types
         """Takes the weights of a checkpoint, and nothing else of it. However many processes wrote it, this one has to be alone.
 
         Raises:
-            ConfigError: it is of another model, or of other adapters.
+            ConfigError: it is of another model, or of other adapters; or the model is Megatron's.
         """
+        if not isinstance(self.engine.module, torch.nn.Module):
+            raise ConfigError("weights of a checkpoint alone are taken under fsdp2 only: set trainer.parallel.strategy to it")
         own, found = self.engine.module.state_dict(), whole(folder)
         adapters = {name for name in own if ".lora_" in name}
         if found.keys() != (adapters or own.keys()) or any(own[name].shape != found[name].shape for name in found):
