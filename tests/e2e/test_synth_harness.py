@@ -1,5 +1,5 @@
-"""`openforge synth` with a harness as builder: react makes a task in a sandbox, through the proxy, which records its work. Then
-a teacher does the task, and what it did becomes a row to learn from."""
+"""`openforge synth` with a harness as builder: react, Claude Code or Codex makes a task in a sandbox, through the proxy, which
+records its work. Then a teacher does the task, and what it did becomes a row to learn from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from services.synth.gates.rubric import CRITERIA
 from tests.e2e.stacks import openforge
+from tests.e2e.test_real_harnesses import need
 from tests.scripted_models import KEY, Act, Asked, ScriptedModels, said
 from tests.scripted_office import built, idea
 from tests.unit.proxy.teachers import Answer, FakeTeacher
@@ -35,7 +36,7 @@ to = "made"
 [synth.gates]
 repeats = 1
 [synth.models]
-harness = "react"
+harness = "{harness}"
 [synth.models.proposer]
 model = "m-1"
 base_url = "{url}/v1"
@@ -54,6 +55,8 @@ for path, text in json.loads(base64.b64decode('{files}')).items():
     file.write_text(text)
 END
 ls -R task | head -40"""
+SHELLS = {"bash": "command", "Bash": "command", "exec_command": "cmd"}
+"""The argument that a command is given as, by the name that a program has for its shell."""
 
 
 class Strong(FakeTeacher):
@@ -64,12 +67,16 @@ class Strong(FakeTeacher):
         made = built(7)
         files = {file["path"]: file["content"] for file in made["files"]} | {"instruction.md": made["instruction"]}
         coded = base64.b64encode(json.dumps(files).encode()).decode()
-        builds = "check.py" in json.dumps(body["messages"][:2])
+        builds = "python3 check.py task" in json.dumps(body["messages"])
         commands = (WRITE.format(files=coded), "python3 check.py task") if builds else (files["solution/solve.sh"],)
         turn = sum(message["role"] == "assistant" for message in body["messages"])
         if turn == len(commands):
             return Answer("", ["That is done."], [])
-        return Answer("", [], [json.dumps({"command": commands[turn]})])
+        tools = body.get("tools", [])
+        tools.sort(key=lambda tool: tool["function"]["name"] not in SHELLS)  # the first one is called
+        if not tools:
+            return Answer("", ["A task."], [])  # what a program asks besides
+        return Answer("", [], [json.dumps({SHELLS[tools[0]["function"]["name"]]: commands[turn]})])
 
 
 def script(asked: Asked) -> Act:
@@ -101,19 +108,38 @@ async def test_a_harness_builds_a_task_that_passes_every_gate_and_its_work_is_re
 ) -> None:
     proposer, builder = endpoints
     file, root = tmp_path / "synth.toml", str(tmp_path / "runs")
-    file.write_text(SETTINGS.format(url=proposer.url, teacher=builder.url))
+    file.write_text(SETTINGS.format(url=proposer.url, teacher=builder.url, harness="react"))
+    await _builds("react", file, tmp_path)
+    await _taught(file, tmp_path / "made", root)
+
+
+@pytest.mark.harness
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["claude", "codex"])
+async def test_programs_of_others_build_tasks_as_well(
+    name: str, endpoints: tuple[ScriptedModels, Strong], tmp_path: Path
+) -> None:
+    need(name)
+    proposer, builder = endpoints
+    file = tmp_path / "synth.toml"
+    file.write_text(SETTINGS.format(url=proposer.url, teacher=builder.url, harness=name))
+    await _builds(name, file, tmp_path)
+
+
+async def _builds(name: str, file: Path, folder: Path) -> None:
+    """A harness makes the one task, and its work becomes a row."""
     code, told = await openforge("synth", str(file), timeout_s=400)
     assert code == 0, told
-    (made,) = (tmp_path / "made").glob("[!.]*/task.toml")
+    (made,) = (folder / "made").glob("[!.]*/task.toml")
     assert (made.parent / "instruction.md").read_text() == built(7)["instruction"]
-    (run,) = (tmp_path / "runs").iterdir()
-    out = tmp_path / "rows"
-    code, told = await openforge("export", run.name, "--to", "sft", "--harness", "react", "--out", str(out), "--root", root)
+    (run,) = (folder / "runs").iterdir()
+    out = folder / "rows"
+    root = str(folder / "runs")
+    code, told = await openforge("export", run.name, "--to", "sft", "--harness", name, "--out", str(out), "--root", root)
     assert code == 0, told
-    (row,) = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
+    [row] = [row for row in rows if "The task is as it has to be." in json.dumps(row["messages"])]
     assert row["reward"] == 1.0
-    assert "The task is as it has to be." in json.dumps(row["messages"])
-    await _taught(file, tmp_path / "made", root)
 
 
 async def _taught(file: Path, made: Path, root: str) -> None:

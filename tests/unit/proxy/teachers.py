@@ -82,7 +82,9 @@ class FakeTeacher:
         tools = body.get("tools", [])[:1] if answer.arguments else []
         for tool in tools:
             called = {"name": tool["function"]["name"], "arguments": ""}
-            yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1", "function": called}]}}]}
+            yield {
+                "choices": [{"delta": {"tool_calls": [{"index": 0, "id": f"call_{len(self.requests)}", "function": called}]}}]
+            }
             for part in answer.arguments:
                 yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]}
         yield {"choices": [{"delta": {}, "finish_reason": "tool_calls" if tools else "stop"}]}
@@ -101,7 +103,7 @@ class FakeTeacher:
             return
         tools = body.get("tools", [])[:1] if answer.arguments else []
         for tool in tools:
-            called = {"type": "tool_use", "id": "call_1", "name": tool["name"], "input": {}}
+            called = {"type": "tool_use", "id": f"call_{len(self.requests)}", "name": tool["name"], "input": {}}
             yield from _block(2, called, *({"type": "input_json_delta", "partial_json": p} for p in ("", *answer.arguments)))
         delta = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
         yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": SAMPLED}}
