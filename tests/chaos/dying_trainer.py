@@ -35,7 +35,7 @@ def arm(phase: str, step: int) -> None:
         case "in the checkpoint":
             _watch_learner("save_checkpoint", step)
         case "in the push":
-            _after(VllmEngine, "load", lambda _engine, _file, _sha256, version: version == step)
+            _after(VllmEngine, "load", lambda _engine, _file, _sha256, version, *_: version == step)
         case "after the push":
             _before_done(step)
         case _:

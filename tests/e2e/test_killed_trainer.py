@@ -117,8 +117,9 @@ async def train(site: Site, run_id: str, *death: str) -> Path:
         await bus.publish(RunStart(run_id=run_id))
         if death:
             first = await trainer(folder / "config.json", *death)
+            await until(lambda: bool(ends) or first.returncode is not None, 400)
+            assert not ends, (folder / "trainer.log").read_text()[-3000:]
             assert await first.wait() == -signal.SIGKILL, (folder / "trainer.log").read_text()[-3000:]
-            assert not ends
         last = await trainer(folder / "config.json")
         try:
             await until(lambda: bool(ends) or last.returncode is not None, 400)
