@@ -171,7 +171,6 @@ class Recorder:
         tools = call.turn.fields.get("tools", _NO_TOOLS)
         tools_digest = "" if tools == _NO_TOOLS else _digest_of(bytes(tools))
         prompt, begun, meta = call.prompt, call.begun, call.meta
-        extends = ids.parent is not None
         return CallRecorded(
             run_id=self._run_id,
             rollout_id=meta.rollout_id,
@@ -185,7 +184,7 @@ class Recorder:
             role=call.part.role,
             thread=call.part.thread,
             parent_seq=ids.parent.seq if ids.parent else None,
-            parent_status="extends" if extends else "unresolved" if call.session.misses(begun.seq) else "root",
+            parent_status="extends" if ids.parent is not None else "unresolved" if call.session.misses(begun.seq) else "root",
             parent_len=ids.parent.length if ids.parent else 0,
             prompt_len=ids.length,
             prompt_delta=ids.delta,
