@@ -2,6 +2,7 @@
 
 synth/tasks/<task id>/candidate.json       where it stands
                       rounds/<n>/task/      its folder in that round of refinement
+                                 made.json  answers and rollouts that it was made with
                                  verdicts/  of the gates: <gate>.json
                                  evidence/  files that gates keep
 synth/trials/<rollout id>.json             a trial that was asked for, and how it ended
@@ -21,11 +22,12 @@ from typing import TypeVar
 import msgspec
 
 from services.synth.candidate import Candidate
-from services.synth.model import Proposal, Verdict
+from services.synth.model import Lineage, Proposal, Verdict
+from services.synth.sources import Sources
 from shared.config import Config
 
 T = TypeVar("T")
-CANDIDATE, TASK, PART = "candidate.json", "task", ".part"
+CANDIDATE, MADE, TASK, PART = "candidate.json", "made.json", "task", ".part"
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,11 +37,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         digest: of the task's content that it is of.
         pool: how many tasks had been accepted, for gates that compare with them.
         verdict: what the gate said.
+        calls: keys of the judge's answers that it is of.
     """
 
     digest: str
     pool: int
     verdict: Verdict
+    calls: list[str] = []
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,14 +112,28 @@ class Books:
         kept = _read(self._verdict(task, gate), Kept)
         return kept if kept and kept.digest == task.digest else None
 
-    def keep(self, task: Candidate, verdict: Verdict, pool: int) -> None:
+    def keep(self, task: Candidate, verdict: Verdict, pool: int, calls: list[str]) -> None:
         """Keeps a verdict on the candidate's present content."""
-        write(self._verdict(task, verdict.gate), Kept(digest=task.digest, pool=pool, verdict=verdict))
+        write(self._verdict(task, verdict.gate), Kept(digest=task.digest, pool=pool, verdict=verdict, calls=calls))
 
     def verdicts(self, task: Candidate, number: int) -> list[Verdict]:
         """What was said in a round, by the time at which it was."""
-        files = sorted((self.round(task, number) / "verdicts").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-        return [kept.verdict for file in files if (kept := _read(file, Kept))]
+        return [kept.verdict for kept in self._kept(task, number)]
+
+    def made(self, task: Candidate, number: int, sources: Sources) -> None:
+        """Notes what the folder of a round is made with, before it is there."""
+        write(self.round(task, number) / MADE, sources)
+
+    def lineage(self, task: Candidate) -> Lineage:
+        """Where a candidate comes from, with all answers and rollouts that it was made and judged with."""
+        assert task.proposal is not None, "what has no proposal comes from nowhere"
+        lineage = task.proposal.lineage
+        calls, sessions = [*lineage.calls], [*lineage.sessions]
+        for number in range(task.round + 1):
+            made = _read(self.round(task, number) / MADE, Sources) or Sources()
+            calls += [*made.calls, *(call for kept in self._kept(task, number) for call in kept.calls)]
+            sessions += made.sessions
+        return msgspec.structs.replace(lineage, calls=list(dict.fromkeys(calls)), sessions=list(dict.fromkeys(sessions)))
 
     def accept(self, task: Candidate, known: Known) -> None:
         """Puts a candidate among the accepted tasks; doing it again changes nothing. What is known of it comes first: that
@@ -130,6 +148,10 @@ class Books:
     def known_of(self, name: str) -> Known | None:
         """What is known of an accepted task."""
         return _read(self.known / f"{name}.json", Known)
+
+    def _kept(self, task: Candidate, number: int) -> list[Kept]:
+        files = sorted((self.round(task, number) / "verdicts").glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+        return [kept for file in files if (kept := _read(file, Kept))]
 
     def _task(self, task_id: str) -> Path:
         return self.root / "tasks" / task_id

@@ -20,7 +20,9 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
         source: the scenario, document, task or repository that it was made of, by name and digest.
         prompts: digest of each prompt file that was used, by its name.
         models: model that each role had, by role.
-        calls: keys of the answers that the proposal was made of.
+        calls: keys of the answers of models that it was made of: the proposal's; of an accepted task also those of
+            builder, refiner and judge, round by round.
+        sessions: recording sessions of the rollouts in which a harness built or mended it.
     """
 
     generator: str
@@ -29,6 +31,7 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
     prompts: dict[str, str] = {}
     models: dict[str, str] = {}
     calls: list[str] = []
+    sessions: list[str] = []
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from services.synth.makers import Workers
 from services.synth.model import Proposal, Verdict
 from services.synth.pool import TaskPool
 from services.synth.ports import Gate, Room, Trials
+from services.synth.sources import noting
 from shared.errors import BudgetError, BusUnavailable, ConfigError, EngineError, MakerError, SandboxError
 from shared.task import folder_digest
 
@@ -88,7 +89,9 @@ class Steps:
         target = self._books.round(task) / TASK
         if not target.exists():
             part = fresh(target.with_name(f"{TASK}{PART}"))
-            await self._maker.build(_proposal(task), part)
+            with noting() as sources:
+                await self._maker.build(_proposal(task), part)
+            self._books.made(task, task.round, sources)
             part.rename(target)
         return built(task, await asyncio.to_thread(folder_digest, target))
 
@@ -108,9 +111,10 @@ class Steps:
         room = Room(
             trials=self._trials, pool=self._pool, evidence=self._books.evidence(task), earlier=earlier, judge=self._judge
         )  # fmt: skip
-        verdict = await gate.judge(_proposal(task), self._books.round(task) / TASK, room)
+        with noting() as sources:
+            verdict = await gate.judge(_proposal(task), self._books.round(task) / TASK, room)
         verdict = replace(verdict, gate=gate.name, seconds=round(time.monotonic() - began, 3))
-        self._books.keep(task, verdict, pool)
+        self._books.keep(task, verdict, pool, sources.calls)
         return verdict
 
     async def _refine(self, task: Candidate) -> Candidate:
@@ -122,8 +126,11 @@ class Steps:
         if not target.exists():
             part = fresh(target.with_name(f"{TASK}{PART}"))
             shutil.copytree(self._books.round(task) / TASK, part, symlinks=True, dirs_exist_ok=True)
-            if not await self._maker.refine(_proposal(task), part, failure.verdict, number):
+            with noting() as sources:
+                changed = await self._maker.refine(_proposal(task), part, failure.verdict, number)
+            if not changed:
                 return rejected(task, time.time())
+            self._books.made(task, number, sources)
             part.rename(target)
         return built(task, await asyncio.to_thread(folder_digest, target), number)
 
@@ -156,8 +163,9 @@ class Steps:
     def _known(self, task: Candidate) -> Known:
         verdicts = [kept.verdict for gate in self._gates if (kept := self._books.verdict(task, gate.name))]
         splits = [verdict.evidence["split"] for verdict in verdicts if "split" in verdict.evidence]
+        proposal = replace(_proposal(task), lineage=self._books.lineage(task))
         return Known(
-            proposal=_proposal(task), digest=task.digest, run=self._run_id, rounds=task.round, at=time.time(),
+            proposal=proposal, digest=task.digest, run=self._run_id, rounds=task.round, at=time.time(),
             split=str(splits[-1]) if splits else "train", verdicts=verdicts,
         )  # fmt: skip
 

@@ -117,6 +117,9 @@ async def test_tasks_of_a_moody_model_are_made_tried_mended_and_accepted(server:
     known = [json.loads(path.read_text()) for path in sorted((tmp_path / "made" / ".known").glob("*.json"))]
     assert {one["proposal"]["lineage"]["source"].partition(" sha256:")[0] for one in known} == {"scenario ideas-0"}
     assert sorted(one["rounds"] for one in known) == [0, 0, 1]
+    named = {key for one in known for key in one["proposal"]["lineage"]["calls"]}
+    refused = {path.stem for path in _answers(tmp_path)} - named
+    assert len(refused) == 1  # each other answer shaped a task that was accepted
     (refining,) = {asked.prompt for asked in server.asked if "cause" in (asked.schema or {})["properties"]}
     assert "Gate: null" in refining
     assert "null-passes" in refining

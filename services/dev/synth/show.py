@@ -97,11 +97,14 @@ def _about(books: Books, task: Candidate) -> Iterator[tuple[str, str]]:
     if task.over and task.stage != "accepted":
         yield "because", f"{task.gate}: {task.reason}" + (f": {task.detail[:300]}" if task.detail else "")
     if task.proposal:
-        lineage = task.proposal.lineage
+        lineage = books.lineage(task)
         yield "domain, family", f"{task.proposal.domain}, {task.proposal.family}"
         yield "made by", f"{lineage.generator}" + (f" of seed {lineage.seed}" if lineage.seed else "") + f" {lineage.source}"
         yield "models", ", ".join(f"{role} {model}" for role, model in lineage.models.items()) or "-"
         yield "prompts", ", ".join(f"{name} {digest[:12]}" for name, digest in lineage.prompts.items()) or "-"
+        yield "answers", ", ".join(key[:12] for key in lineage.calls) or "-"
+        if lineage.sessions:
+            yield "built in", ", ".join(lineage.sessions)
         yield "asks for", task.proposal.brief[:600]
     if task.digest:
         yield "digest", task.digest

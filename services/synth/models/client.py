@@ -18,6 +18,7 @@ from services.synth.models.calls import Answer, Call, Kept, Said
 from services.synth.models.endpoint import Endpoint, key_of
 from services.synth.models.openai_api import OpenAIEndpoint
 from services.synth.models.schemas import schema_of
+from services.synth.sources import note
 from shared.config import EndpointConfig, ModelsConfig, Role
 from shared.errors import ConfigError, MakerError
 
@@ -118,6 +119,7 @@ class Models:
                 schema=schema, max_tokens=tokens, temperature=settings.temperature,
             )  # fmt: skip
             calls.append(call.key)
+            note(call=call.key)
             answer = await self._answer(role, settings, call)
             if answer.end == "refused":
                 raise MakerError(f"the {role} refuses: {answer.why or answer.text[:300]}")

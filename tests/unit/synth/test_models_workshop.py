@@ -17,6 +17,7 @@ from services.synth.models.client import Models
 from services.synth.models.maker import ModelMaker
 from services.synth.models.workshop.maker import HarnessMaker
 from services.synth.models.workshop.order import TASK, read_built, write_order
+from services.synth.sources import noting
 from shared.config import EndpointConfig, ModelsConfig, SynthConfig
 from shared.errors import MakerError
 from shared.task import apart, folder_digest, load_task
@@ -121,7 +122,9 @@ async def test_what_a_harness_built_is_the_task_and_the_order_stays_the_same_aft
     digests = set()
     for life in ("first", "second"):
         trials = Workshop(tmp_path / "run", good)
-        await maker(tmp_path / "run", trials).build(PROPOSAL, tmp_path / life)
+        with noting() as sources:
+            await maker(tmp_path / "run", trials).build(PROPOSAL, tmp_path / life)
+        assert sources.sessions == ["build-copy-1-a1"]
         digests.add((folder_digest(trials.orders[0]), folder_digest(tmp_path / life)))
     assert len(digests) == 1
     task = load_task(tmp_path / "first")

@@ -14,6 +14,7 @@ from services.synth.models.kinds import Built
 from services.synth.models.maker import ModelMaker, lay, task_text, verdict_text
 from services.synth.models.workshop.order import TASK, read_built, write_order
 from services.synth.ports import Trials
+from services.synth.sources import note
 from shared.errors import MakerError
 
 _AGENT_MINUTES = 10
@@ -64,6 +65,7 @@ class HarnessMaker:
         instruction = self._ideas.prompts.fill("mend-in-sandbox" if verdict else "build-in-sandbox", values)
         await asyncio.to_thread(_write_once, order, name, instruction, base, files)
         (ended,) = await self._trials.run(name, order, [Trial(agent=self._harness)])
+        note(session=ended.session)
         if ended.reward != 1.0:
             why = ended.error or "what it left does not pass the check"
             raise MakerError(f"{self._harness} built no task ({ended.session}): {why}\n{ended.said}")
