@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from services.orchestrator.harnesses.layout import TOOLS
-from services.orchestrator.runner.clock import LIBRARY
+from services.orchestrator.runner.clock import LIBRARY, NAME, SHARED
 from services.orchestrator.sandbox import Kind
 from services.orchestrator.spec import Clock
 from shared.clock import unix
@@ -21,7 +21,10 @@ from shared.errors import ConfigError
 BROUGHT = f"{TOOLS}/lib/{LIBRARY}"
 """In containers, which get it with their harness."""
 _OF_DEBIAN = f"/usr/lib/*/faketime/{LIBRARY}"
-_ENV = {"NO_FAKE_STAT": "1", "FAKE_UTIME": "0", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+_MEMORY = "/dev/shm"
+_ENV = {
+    "NO_FAKE_STAT": "1", "FAKE_UTIME": "0", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_SHARED": f"/{NAME} /{NAME}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +35,37 @@ class Seen:
         clock: for the runner.
         env: of the program.
         command: to put before it.
-        fresh: folders to make anew before: the library keeps a semaphore by the number of the process there, and a program ends
-            if that number's is of another user.
+        fresh: folders to make anew before: what the library shares belongs to the phase's user and starts with its phase.
+        files: to show in the sandbox: where they are, and where it has them.
     """
 
     clock: Clock
     env: dict[str, str]
     command: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
-def clock_of(time: str, kind: Kind) -> Seen:
+def clock_of(time: str, kind: Kind, folder: str) -> Seen:
     """Has the programs of a sandbox see time go on from `time` when the attempt's first program starts.
+
+    Args:
+        time: ISO time.
+        kind: of sandbox.
+        folder: of this machine, for this phase alone; containers have one of their own.
 
     Raises:
         ConfigError: sandboxes of that kind, or this machine, cannot do that; the text says what to do.
     """
     if kind == "container":
-        return Seen(Clock(begins=unix(time), library=BROUGHT), _ENV | {"LD_PRELOAD": BROUGHT}, fresh=("/dev/shm",))
+        clock = Clock(begins=unix(time), library=BROUGHT, folder=_MEMORY)
+        return Seen(clock, _ENV | {"LD_PRELOAD": BROUGHT}, fresh=(_MEMORY,))
     if kind != "bubblewrap":
         raise ConfigError(f"orchestrator.clock needs bubblewrap or containers: it is not set in sandboxes of the kind {kind!r}")
     library = _installed()
     # not in the environment: bubblewrap and setpriv are root and would leave semaphores of root
-    return Seen(Clock(begins=unix(time), library=library), _ENV, command=("/usr/bin/env", f"LD_PRELOAD={library}"))
+    clock, command = Clock(begins=unix(time), library=library, folder=folder), ("/usr/bin/env", f"LD_PRELOAD={library}")
+    return Seen(clock, _ENV, command, (folder,), tuple((f"{folder}/{name}", f"{_MEMORY}/{name}") for name in SHARED))
 
 
 @cache

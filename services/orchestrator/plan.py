@@ -73,7 +73,7 @@ class Attempt:
             ConfigError: the clock is to be set, and what that takes is not installed.
         """
         shown = self.clock and (name == "verify" or self.start.clock_for == "all")
-        return clock_of(self.clock, self.isolation.kind) if shown else None
+        return clock_of(self.clock, self.isolation.kind, f"{self.sandbox}/{name}/clock") if shown else None
 
 
 def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
@@ -176,7 +176,8 @@ def _service(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], command: s
     contained = attempt.isolation.kind == "container"
     own = contained or (attempt.isolation.network and attempt.task.network == "none")
     clock = attempt.seen("agent")
-    argv = sandbox.command("agent", [*(clock.command if clock else ()), "/bin/sh", "-c", command], followed=False)
+    program = [*(clock.command if clock else ()), "/bin/sh", "-c", command]
+    argv = sandbox.command("agent", program, followed=False, files=clock.files if clock else ())
     return Service(argv=argv, env=dict(env), port=SERVICE_PORT if own else 0, wait_s=SERVICE_S)
 
 
@@ -286,7 +287,9 @@ def _phase(
     phase = Phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
-        files={}, executable=[], argv=sandbox.command(name, [*(seen.command if seen else ()), *program], read_only, solution),
+        files={}, executable=[], argv=sandbox.command(
+            name, [*(seen.command if seen else ()), *program], read_only, solution, files=seen.files if seen else ()
+        ),
         env=sandbox.env(name) | (seen.env if seen else {}) | attempt.start.env, cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",

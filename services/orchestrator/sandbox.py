@@ -168,12 +168,13 @@ class Sandbox:
 
     def command(
         self, phase: PhaseName, program: Sequence[str], read_only: Sequence[Path] = (), solution: bool = False,
-        followed: bool = True,
+        followed: bool = True, files: Sequence[tuple[str, str]] = (),
     ) -> list[str]:  # fmt: skip
         """The command line that runs `program` (absolute, as seen inside) in the sandbox.
 
         `read_only` are further folders of the machine that it needs; they are shown at their own paths. With `solution` it
-        finds the task's solution at /solution too. One that is not `followed` has no mark of its runner's to take.
+        finds the task's solution at /solution too. One that is not `followed` has no mark of its runner's to take. `files` of
+        the machine are shown, and can be written, where the second path says, in a folder that every sandbox has.
         """
         drop = [] if self.isolation.kind == "container" else self.isolation.drop
         inner = [*drop, *program]
@@ -183,7 +184,7 @@ class Sandbox:
         shown = [("--ro-bind", str(path), str(path)) for path in read_only if not path.is_relative_to("/usr")]
         stand = _STAND if followed else ()
         argv = [self.isolation.bwrap, *self._user(), *_NAMESPACES, *stand, *_system(), *_KERNEL]
-        argv += ["--ro-bind", self.isolation.etc, "/etc"]
+        argv += ["--ro-bind", self.isolation.etc, "/etc", *chain.from_iterable(("--bind", *file) for file in files)]
         for mounts in (own, shown):  # in this order: a program may lie under a folder of the machine's /tmp
             for folder in _parents([target for _, _, target in mounts]):
                 argv += ["--perms", "0755", "--dir", folder]  # those that bubblewrap makes by itself are closed to others

@@ -31,11 +31,17 @@ class Cgroup(TypedDict):
 
 
 class Clock(TypedDict):
-    """The time that the attempt's first program sees when it starts, in seconds since 1970, and the library that shows it. The
-    environment or the command line has the library loaded."""
+    """The time that programs see.
+
+    Attributes:
+        begins: what the attempt's first program sees when it starts, in seconds since 1970.
+        library: that shows it; the environment or the command line has it loaded.
+        folder: for the files that it shares with itself in other processes.
+    """
 
     begins: float
     library: str
+    folder: str
 
 
 class Service(TypedDict):

@@ -27,7 +27,9 @@ clock = "2024-02-29T12:00:00Z"
 network = "task"
 """
 LOOK = """
-import socket, struct, time
+import socket, struct, threading, time
+time.sleep(0.1)
+threading.Event().wait(0.1)
 print(time.strftime("%F"))
 routes = [line.split() for line in open("/proc/net/route")][1:]
 gates = [socket.inet_ntoa(struct.pack("<L", int(route[2], 16))) for route in routes if route[1] == "00000000"]
@@ -37,7 +39,7 @@ try:
 except (OSError, IndexError):
     print("nothing")
 """
-"""The date, and whether a server of the machine is reached by way of the gateway of the sandbox's network."""
+"""Sleeps; the date, and whether a server of the machine is reached by way of the gateway of the sandbox's network."""
 
 
 @pytest.fixture

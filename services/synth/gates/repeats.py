@@ -26,17 +26,12 @@ def _alone(trial: Trial) -> Trial:
     return replace(trial, clock_for="verifier")
 
 
-def _asleep(trial: Trial) -> Trial:
-    """By the clock that programs sleep by, too: they can sleep then, but not wait for threads."""
-    return replace(_alone(trial), env=trial.env | {"FAKETIME_DONT_FAKE_MONOTONIC": "0"})
-
-
 def _real(trial: Trial) -> Trial:
     return replace(trial, clock="")
 
 
 _WAYS: dict[Callable[[Trial], Trial], str] = {
-    _all: "", _alone: "the clock was varied for the verifier alone", _asleep: "the clock was varied for the verifier alone",
+    _all: "", _alone: "the clock was varied for the verifier alone",
     _real: "the clock was not varied: libfaketime is not there, or even the real time that it shows is too much",
 }  # fmt: skip
 """How the time can be shown, the best way first, and what is to be said of it."""
@@ -50,9 +45,9 @@ def most_repeats(runs: int) -> int:
 class Repeats(Looking):
     """The same agents as before, several times, at other times and with other hashes.
 
-    Some programs fail for being shown another time, whichever it is: with libfaketime 0.9.10, which is Debian 12's, Python's
-    `time.sleep` does. So where a reward differs the real time is shown in the same way: if that makes no difference, the time
-    does. Else the clock is varied for the verifier alone, and at last in a way in which it can sleep.
+    A program may fail for being shown another time by a library, whichever it is. So where a reward differs the real time is
+    shown in the same way: if that makes no difference, the time does. Else the clock is varied for the verifier alone, and at
+    last not at all.
 
     Args:
         runs: of each agent.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import shutil
@@ -30,6 +31,58 @@ cp said.txt "$LOGS_DIR/artifacts/"
 date -u +%FT%T.%3N >> "$LOGS_DIR/artifacts/said.txt"
 echo 1 > "$LOGS_DIR/verifier/reward.txt"
 """
+NODE = shutil.which("node", path="/usr/bin")
+PAGES = "/usr/bin/python3 -m http.server --bind 127.0.0.1 $PORT"
+PYTHON_WAITS = ("sleep", "event", "select", "asyncio", "program", "timeout", "limit", "condition")
+NODE_WAITS = ("timer", "atomics", "worker")
+WAITS = {
+    "py": '''
+import asyncio, ctypes, select, subprocess, threading, time
+
+def condition():
+    """As Java and C++ wait: by the clock that counts from the start of the machine."""
+    c, cond, lock, kind = ctypes.CDLL(None), *(ctypes.create_string_buffer(64) for _ in range(3))
+    c.pthread_condattr_init(kind), c.pthread_condattr_setclock(kind, time.CLOCK_MONOTONIC)
+    c.pthread_cond_init(cond, kind), c.pthread_mutex_init(lock, None), c.pthread_mutex_lock(lock)
+    until = time.monotonic() + 0.1
+    c.pthread_cond_timedwait(cond, lock, (ctypes.c_long * 2)(int(until), int(until % 1 * 1e9)))
+
+def limit():
+    try:
+        subprocess.run(["sleep", "60"], timeout=0.1)
+    except subprocess.TimeoutExpired:
+        pass
+
+ways = {
+    "sleep": lambda: time.sleep(0.1), "event": lambda: threading.Event().wait(0.1),
+    "select": lambda: select.select([], [], [], 0.1), "asyncio": lambda: asyncio.run(asyncio.sleep(0.1)),
+    "program": lambda: subprocess.run(["sleep", "0.1"]), "timeout": lambda: subprocess.run(["timeout", "0.1", "sleep", "60"]),
+    "limit": limit, "condition": condition,
+}
+for name, way in ways.items():
+    began = time.perf_counter()
+    way()
+    print(name, time.perf_counter() - began, flush=True)
+''',
+    "js": """
+const { Worker } = require("worker_threads")
+const cell = () => new Int32Array(new SharedArrayBuffer(4))
+const ways = {
+  timer: () => new Promise(done => setTimeout(done, 100)),
+  atomics: async () => Atomics.wait(cell(), 0, 0, 100),
+  worker: () => new Promise(done => new Worker("setTimeout(() => {}, 100)", { eval: true }).on("exit", done)),
+}
+async function main() {
+  for (const [name, way] of Object.entries(ways)) {
+    const began = performance.now()
+    await way()
+    console.log(name, (performance.now() - began) / 1000)
+  }
+}
+main()
+""",
+}
+"""Programs that wait a tenth of a second in each of some ways, and say how long that took by a clock that is not shown."""
 
 
 @pytest.fixture
@@ -42,7 +95,7 @@ def library() -> str:
 
 
 async def test_all_programs_of_a_sandbox_see_time_go_on_from_the_clock(house: House, make_task: MakeTask, library: str) -> None:
-    node = "node -e 'console.log(new Date().toISOString())' >> said.txt;" if shutil.which("node", path="/usr/bin") else ""
+    node = "node -e 'console.log(new Date().toISOString())' >> said.txt;" if NODE else ""
     house.proxy.script = commands(SAY.format(node=node))
     async with house.orchestrator(clock=BEGINS, keep="all"):
         await house.publish(start(make_task(test=KEEP)))
@@ -70,16 +123,16 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_a_sandbox_whose_programs_do_not_see_it_is_said_to_be_unfit(library: str, tmp_path: Path) -> None:
-    wanted, env = unix(BEGINS), {"PATH": "/usr/bin:/bin"}
-    assert inside.Clock().apply(env, wanted, library) == ""
+    wanted, env, folder = unix(BEGINS), {"PATH": "/usr/bin:/bin"}, str(tmp_path)
+    assert inside.Clock().apply(env, wanted, library, folder) == ""
     (tmp_path / "broken.so").write_text("no library")
-    assert "glibc" in inside.Clock().apply(env, wanted, str(tmp_path / "broken.so"))
-    assert "there is no" in inside.Clock().apply(env, wanted, str(tmp_path / "none"))
+    assert "glibc" in inside.Clock().apply(env, wanted, str(tmp_path / "broken.so"), folder)
+    assert "there is no" in inside.Clock().apply(env, wanted, str(tmp_path / "none"), folder)
 
 
 def test_it_is_not_set_where_processes_of_others_could_end_those_of_an_agent() -> None:
     with pytest.raises(ConfigError, match="needs bubblewrap or containers"):
-        clock.clock_of(BEGINS, "uid")
+        clock.clock_of(BEGINS, "uid", "/nowhere")
 
 
 @pytest.mark.parametrize(
@@ -108,19 +161,46 @@ async def test_a_command_sets_clock_and_variables_of_its_rollout_alone(house: Ho
     assert (folder / "said.txt").read_text() == (folder / "verified.txt").read_text() == "2031 7 red\n"
 
 
-async def test_a_verifier_alone_can_be_shown_another_time_by_a_clock_by_which_it_can_sleep(
-    house: House, make_task: MakeTask, library: str
-) -> None:
-    """Python's sleep fails where libfaketime 0.9.10 leaves the monotonic clock as it is."""
-    keep = 'date -u +%Y > "$LOGS_DIR/artifacts/verified.txt"\n/usr/bin/python3 -c "import time; time.sleep(0.1)"\n'
-    keep += 'echo $((1 - $?)) > "$LOGS_DIR/verifier/reward.txt"\n'
+async def test_a_verifier_alone_can_be_shown_another_time(house: House, make_task: MakeTask, library: str) -> None:
+    keep = 'date -u +%Y > "$LOGS_DIR/artifacts/verified.txt"\necho 1 > "$LOGS_DIR/verifier/reward.txt"\n'
     house.proxy.script = commands('date -u +%Y > "$LOGS_DIR/artifacts/said.txt"')
     async with house.orchestrator(keep="all"):
-        env = {"FAKETIME_DONT_FAKE_MONOTONIC": "0"}
-        await house.publish(start(make_task(test=keep), clock="2001-05-06T07:08:09Z", clock_for="verifier", env=env))
-        outcome = await house.ear.outcome()
-    assert isinstance(outcome, RolloutFinished), outcome
+        await house.publish(start(make_task(test=keep), clock="2001-05-06T07:08:09Z", clock_for="verifier"))
+        await house.ear.outcome()
     [folder] = (house.root / "sandboxes").glob("*/r1-a1/logs/artifacts")
     assert (folder / "verified.txt").read_text() == "2001\n"
     assert int((folder / "said.txt").read_text()) > 2020
-    assert outcome.reward == 1
+
+
+@pytest.mark.parametrize("shown", ["1999-12-31T23:59:59.250Z", "2045-05-06T07:08:09Z"])
+async def test_programs_that_are_shown_another_time_sleep_and_wait_as_long_as_by_the_real_one(
+    house: House, make_task: MakeTask, library: str, shown: str
+) -> None:
+    """Agent, verifier and what serves the agent: that one does not even start if Python cannot sleep."""
+    serve = f"/usr/bin/python3 -c 'import time; time.sleep(0.1)' && exec {PAGES}"
+    toml = f'[task]\nname = "demo/task"\n[metadata]\nserve = "{serve}"\n'
+    wait = "date -u +%Y; /usr/bin/python3 {folder}/waits.py" + ("; node {folder}/waits.js" if NODE else "")
+    said = '> "$LOGS_DIR/artifacts/{name}.txt" 2>&1'
+    house.proxy.script = commands(f"( {wait} ) {said}".format(folder=".", name="agent"))
+    test = f'( {wait} ) {said}; echo 1 > "$LOGS_DIR/verifier/reward.txt"'.format(folder='"$TESTS_DIR"', name="verifier")
+    files = {f"{folder}/waits.{ending}": text for folder in ("environment", "tests") for ending, text in WAITS.items()}
+    async with house.orchestrator(keep="all"):
+        await house.publish(start(make_task(test=test, toml=toml, files=files), clock=shown))
+        outcome = await house.ear.outcome()
+    assert isinstance(outcome, RolloutFinished), outcome
+    for name in ("agent", "verifier"):
+        [said_by] = (house.root / "sandboxes").glob(f"*/r1-a1/logs/artifacts/{name}.txt")
+        year, *waits = said_by.read_text().splitlines()
+        assert year in ("2000", "1999", "2045")
+        assert [line.split()[0] for line in waits] == [*PYTHON_WAITS, *(NODE_WAITS if NODE else ())], waits
+        assert all(0.09 < float(line.split()[1]) < 10 for line in waits), waits
+
+
+def test_the_semaphore_is_what_glibc_makes(library: str) -> None:
+    glibc, name = ctypes.CDLL(None), f"openforge-test-{os.getpid()}"
+    glibc.sem_open(f"/{name}".encode(), os.O_CREAT | os.O_EXCL, 0o600, 1)
+    made = Path(f"/dev/shm/sem.{name}")
+    try:
+        assert made.read_bytes() == inside.shared(0)[0]
+    finally:
+        made.unlink()
