@@ -134,7 +134,7 @@ def test_a_stack_has_an_engine_and_a_proxy_only_where_a_model_is_called() -> Non
 
 def test_a_dry_run_tells_rollouts_calls_and_money(tmp_path: Path) -> None:
     free = list(lines(Config(synth=SynthConfig(count=10))))
-    assert "rollouts: 14 for a task that passes every gate at once, 440 at most" in free
+    assert "rollouts: 14 for a task that passes every gate at once, 340 at most" in free
     once = "\n".join(lines(Config(synth=SynthConfig(count=1, gates=GatesConfig(repeats=1)))))
     assert "rollouts: 10 for a task" in once  # as a run of such a task has them
     assert "models: none are asked, $0" in free
