@@ -14,6 +14,7 @@ TORCH_INDEX=${OPENFORGE_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 LOCK=requirements/cpu.lock
 WHEELS=build/wheels
 LOG=build/wheels.log
+ALONE=build/wheels.lock
 UV=uv==0.13.9 # Apache-2.0/MIT: unpacks wheels in an image; not part of it
 NEED_GB=9
 TRIES=3 TRY_AGAIN_S=${OPENFORGE_TRY_AGAIN_S:-10}
@@ -104,6 +105,18 @@ check_host() {
   [ "$free_gb" -ge "$NEED_GB" ] || die "$PWD has $free_gb GB of free disk; wheels and images need $NEED_GB"
 }
 
+# One at a time in one folder: another one takes away what this one has fetched.
+make_images() {
+  local image
+  : >"$LOG"
+  for image in services "$@"; do # the learner stands on what the services need
+    fetched "$image" && continue
+    "fetch_$image"
+    fingerprint "$image" >"$WHEELS/$image.stamp"
+  done
+  for image in "$@"; do build "$image"; done
+}
+
 [ $# -gt 0 ] || set -- services learner
 for image in "$@"; do
   case $image in
@@ -113,11 +126,7 @@ for image in "$@"; do
 done
 check_host
 mkdir -p "$WHEELS"
-: >"$LOG"
-for image in services "$@"; do # the learner stands on what the services need
-  fetched "$image" && continue
-  "fetch_$image"
-  fingerprint "$image" >"$WHEELS/$image.stamp"
-done
-for image in "$@"; do build "$image"; done
+exec 9>"$ALONE"
+flock -n 9 || { say "scripts/images.sh is at work in $PWD already; waiting for it to end"; flock 9; }
+make_images "$@" 9>&- # what it starts and what outlives it do not keep others waiting
 say "ready: $*"
