@@ -20,10 +20,11 @@ from msgspec.structs import replace
 from services.app import SERVICES, ready_file
 from services.dev.keys import EVERYBODY, make_keys, users_of
 from services.dev.process import GRACE_S, ProcessSpec
+from services.dev.scratch import new_scratch
 from services.dev.servers import free_port, nats_command, valkey_command
 from services.dev.settings_file import write_settings
 from services.trainer.vllm.command import vllm_command
-from shared.config import Config, ProxyConfig, ServiceName
+from shared.config import Config, OrchestratorConfig, ProxyConfig, ServiceName
 from shared.ids import check_id, new_run_id
 
 KEYS = "keys"
@@ -41,6 +42,7 @@ class Plan:
     Attributes:
         config: resolved: run id, addresses and ports are filled in.
         folder: the run folder.
+        scratch: folder for the processes' temporary files, made for as long as the stack is there.
         env: secrets, as environment variables of the services.
         servers: embedded servers.
         engines: the inference engines; none when running ones are used.
@@ -50,6 +52,7 @@ class Plan:
 
     config: Config
     folder: Path
+    scratch: Path
     env: dict[str, str]
     servers: list[ProcessSpec]
     engines: list[ProcessSpec]
@@ -57,12 +60,12 @@ class Plan:
     services: list[ProcessSpec]
 
 
-def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES, *, engines: bool = True) -> Plan:
+def make_plan(config: Config, services: tuple[ServiceName, ...] | None = None, *, engines: bool = True) -> Plan:
     """Fills in ids, ports, addresses and secrets, and writes down every process.
 
     Args:
         config: as it was given.
-        services: to be run.
+        services: to be run; by default those that train, and whoever makes tasks if the configuration asks for it.
         engines: are wanted, and started where none is named; without one no model can be called.
 
     Raises:
@@ -70,20 +73,30 @@ def make_plan(config: Config, services: tuple[ServiceName, ...] = SERVICES, *, e
         ConfigError: keys that were named cannot be read.
         OSError: the run folder cannot be written.
     """
+    if services is None:
+        services = tuple(s for s in SERVICES if s != "synth" or config.synth.enabled)
     run_id = check_id(config.run.id or new_run_id(), "run.id")
-    folder = Path(config.run.root).resolve() / run_id
+    folder, scratch = Path(config.run.root).resolve() / run_id, new_scratch()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     env = _secrets(config)
     config = replace(config, run=replace(config.run, id=run_id, root=str(folder.parent)))
     write_settings(config, folder)
     config, servers = _servers(_keyed(config, folder), folder)
-    config = replace(config, proxy=_proxy(config, folder, "proxy" in services))
+    config = replace(config, proxy=_proxy(config, folder, scratch, "proxy" in services), orchestrator=_orchestrator(config))
     config, started, serving = _engines(config, folder) if engines else (_without_engine(config), [], None)
     file = folder / "config.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(config)))
-    wanted = [s for s in services if s != "synth" or config.synth.enabled]
-    wanted.sort(key=lambda s: s != "collector")  # started first it is ended last, and archives the others' last words
-    return Plan(config, folder, env, servers, started, serving, [_service(s, config, file, env) for s in wanted])
+    # started first it is ended last, and archives the others' last words
+    wanted = sorted(services, key=lambda s: s != "collector")
+    return Plan(
+        config, folder, scratch, env, servers, [_tidy(spec, scratch) for spec in started], serving and _tidy(serving, scratch),
+        [_tidy(_service(s, config, file, env), scratch) for s in wanted],
+    )  # fmt: skip
+
+
+def _tidy(spec: ProcessSpec, scratch: Path) -> ProcessSpec:
+    """With a place for temporary files that goes with the stack."""
+    return dataclasses.replace(spec, env={**spec.env, "TMPDIR": str(scratch)})
 
 
 def _secrets(config: Config) -> dict[str, str]:
@@ -102,22 +115,27 @@ def _keyed(config: Config, folder: Path) -> Config:
     return replace(config, bus=bus, store=store)
 
 
-def _proxy(config: Config, folder: Path, runs: bool) -> ProxyConfig:
+def _proxy(config: Config, folder: Path, scratch: Path, runs: bool) -> ProxyConfig:
     """Where the proxy is found; without a port where there is none."""
     if not runs:
         return replace(config.proxy, port=0, control_port=0, socket="")
     port, control_port = (number or free_port() for number in (config.proxy.port, config.proxy.control_port))
-    return replace(config.proxy, port=port, control_port=control_port, socket=_socket(config, folder))
+    return replace(config.proxy, port=port, control_port=control_port, socket=_socket(config, folder, scratch))
 
 
-def _socket(config: Config, folder: Path) -> str:
+def _socket(config: Config, folder: Path, scratch: Path) -> str:
     """The proxy's unix socket, in a folder of its own that containers are shown; empty where nobody needs one."""
     if config.proxy.socket or config.orchestrator.backend != "docker":
         return config.proxy.socket
     wanted = folder / "proxy" / "proxy.sock"
     if len(os.fsencode(wanted)) > _SOCKET_PATH:
-        wanted = Path(tempfile.gettempdir()) / f"openforge-{folder.name}-proxy" / "proxy.sock"
+        wanted = scratch / "proxy" / "proxy.sock"
     return str(wanted)
+
+
+def _orchestrator(config: Config) -> OrchestratorConfig:
+    """Sandboxes stay where they are when the stack goes: those of a killed one are found by the next."""
+    return replace(config.orchestrator, work_root=config.orchestrator.work_root or tempfile.gettempdir())
 
 
 def _servers(config: Config, folder: Path) -> tuple[Config, list[ProcessSpec]]:

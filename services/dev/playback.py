@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import msgspec
 from services.dev.keys import make_keys
 from services.dev.process import ProcessSpec, end, spawn
 from services.dev.recordings import Recorded, recorded
+from services.dev.scratch import scratch
 from services.dev.servers import free_port, nats_command, wait_port
 from services.dev.signals import until_signal
 from services.dev.stack import Running
@@ -44,8 +44,8 @@ async def playback(file: Path, speed: float) -> int:
 
 
 async def _play(messages: list[Recorded], speed: float) -> int:
-    with tempfile.TemporaryDirectory(prefix="openforge-playback-") as folder:
-        async with _bus(Path(folder), _run_of(messages)) as bus:
+    with scratch() as folder:
+        async with _bus(folder, _run_of(messages)) as bus:
             _say(f"in another terminal: openforge tap --root {folder} --since 1d")
             left_out = await _publish(bus, messages, speed)
             _say(f"{len(messages) - left_out} messages are on the bus, {left_out} are of no stream; Ctrl-C ends it")

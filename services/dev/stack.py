@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +13,7 @@ import msgspec
 
 from services.app import open_bus
 from services.dev.plan import KEYS, Plan
+from services.dev.scratch import scratch
 from services.dev.supervisor import Supervisor
 from services.dev.view import View
 from shared.bus import Bus
@@ -51,6 +53,7 @@ class Stack:
         self._view = view
         self._tasks: list[asyncio.Task[None]] = []
         self._step = 0
+        self._scratch = ExitStack()
         self.supervisor = Supervisor(view.note)
 
     async def __aenter__(self) -> Stack:
@@ -76,6 +79,7 @@ class Stack:
             await self.supervisor.ready(spec.name, self.config.engine.start_timeout_s)
 
     async def _up(self) -> None:
+        self._scratch.enter_context(scratch(self.plan.scratch))
         os.environ.update(self.plan.env)
         for spec in self.plan.servers:
             await self.supervisor.start(spec)
@@ -99,6 +103,7 @@ class Stack:
         await self.supervisor.stop()
         (self.plan.folder / "stack.json").unlink(missing_ok=True)
         shutil.rmtree(self.plan.folder / KEYS, ignore_errors=True)  # they are for servers that are gone
+        self._scratch.close()
 
     async def _start_engines(self) -> None:
         if self.plan.serving_copy is not None:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from services.orchestrator.sandbox import Isolation, copy_etc
+from shared.config import Config
 from shared.errors import SandboxError
 
 _ETC = ".etc"
 """No session's name begins with a dot."""
+
+
+def sandboxes_folder(config: Config) -> Path:
+    """Where a run has its sandboxes on this machine."""
+    return Path(config.orchestrator.work_root or tempfile.gettempdir()) / f"openforge-{config.run.id}"
+
+
+def remove_left(root: Path) -> None:
+    """Removes all sandboxes of a run that is no more, also those that were kept, as far as they are this user's."""
+    if root.is_dir() and not root.is_symlink() and root.stat().st_uid == os.geteuid():
+        _open_up(root)
+        shutil.rmtree(root, ignore_errors=True)
 
 
 class Sandboxes:

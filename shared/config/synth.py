@@ -62,7 +62,7 @@ class SynthConfig(Section, frozen=True, kw_only=True):
     """Task synthesis.
 
     Attributes:
-        enabled: run the service.
+        enabled: run the service in `openforge run` and `openforge dev`, too; `openforge synth` always does.
         generator: who makes tasks: `families`, programs that need no model; `models`; or `module:function` of your own, which
             is given the configuration and returns a `services.synth.ports.Maker`.
         domains: kinds of environments.
@@ -78,7 +78,7 @@ class SynthConfig(Section, frozen=True, kw_only=True):
         models: that make tasks.
     """
 
-    enabled: bool = True
+    enabled: bool = False
     generator: Annotated[str, Meta(pattern=r"^(families|models|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$")] = "families"
     domains: tuple[Literal["claw", "browser", "computer"], ...] = ("claw", "browser", "computer")
     families: list[str] = []

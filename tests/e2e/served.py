@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from services.dev.plan import Plan, make_plan
+from services.dev.scratch import scratch
 from services.dev.supervisor import Supervisor
 from services.trainer.books.files import RunFiles
 from services.trainer.model import vocab_size
@@ -137,7 +138,9 @@ async def served(folder: Path, replicas: int) -> AsyncIterator[Served]:
     plan = make_plan(msgspec.convert(tree, Config), ())
     supervisor = Supervisor(print)
     thread = LearnerThread()
+    ends = ExitStack()
     try:
+        ends.enter_context(scratch(plan.scratch))
         assert plan.serving_copy is not None
         await supervisor.complete(plan.serving_copy)
         for spec in plan.engines:
@@ -156,3 +159,4 @@ async def served(folder: Path, replicas: int) -> AsyncIterator[Served]:
     finally:
         thread.close()
         await supervisor.stop()
+        ends.close()

@@ -82,6 +82,7 @@ def accounts_agree(s: dict[str, Any]) -> bool:
     return bool(s["tokens_sampled"] == s["tokens_trained"] + s["tokens_masked"] + s["tokens_dropped"])
 
 
+@pytest.mark.usefixtures("nothing_left")
 async def test_the_demo_learns_though_collector_and_proxy_are_killed(tmp_path: Path) -> None:
     ended = await demo(tmp_path, "--seed", "0", "--steps", "6", kill_at_step={2: "collector", 4: "proxy"})
     s = ended.summary

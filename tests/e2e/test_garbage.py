@@ -38,7 +38,7 @@ SERVICES = ("proxy", "orchestrator", "collector", "trainer", "synth")
 
 async def test_a_stack_that_garbage_is_thrown_at(tmp_path: Path) -> None:
     task = write_task(tmp_path, "write", "sleep 0.2; cat seed.txt > out.txt", "seed")
-    async with live_stack(write_config(tmp_path, "[orchestrator]\nconcurrency = 4\n")) as stack:
+    async with live_stack(write_config(tmp_path, "[orchestrator]\nconcurrency = 4\n[synth]\nenabled = true\n")) as stack:
         seen: list[Message] = []
         tap = asyncio.create_task(watch(stack, seen))
         before = {name: stack.service(name).pid for name in SERVICES}

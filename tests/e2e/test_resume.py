@@ -49,6 +49,7 @@ def lines_of(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.usefixtures("nothing_left")
 async def test_a_run_goes_on_after_ctrl_c_and_by_itself_after_its_trainer_was_killed(tmp_path: Path) -> None:
     make_tied_model(tmp_path / "model")
     write_task(tmp_path, "write", "cat seed.txt > out.txt", "seed")

@@ -116,6 +116,7 @@ async def test_an_engine_that_dies_is_started_again_and_one_that_keeps_dying_end
         assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("after_s", [0.3, 1.5])
 async def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, after_s: float) -> None:
     process = await start("dev", str(write_config(tmp_path)))
@@ -127,13 +128,16 @@ async def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, after_s: flo
     assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-async def test_a_killed_supervisor_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_killed_supervisor_leaves_nothing(tmp_path: Path, nothing_left: Path) -> None:
     async with live_stack(write_config(tmp_path)) as stack:
         family = stack.descendants()
+        assert list(nothing_left.glob("openforge.*"))
         stack.process.kill()
         await stack.process.wait()
         _, alive = await asyncio.to_thread(psutil.wait_procs, family, 20)
         assert not alive
+    code, out = await openforge("runs", "prune", "--keep", "1", "--yes", "--root", f"{tmp_path}/runs")
+    assert code == 0, out  # with the temporary files
 
 
 async def test_check_and_help_and_doctor_tell_the_truth(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def watched_stack(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         servers = (
             f'[bus]\nurl = "{bus.address.url}"\nkeys = "{bus.address.keys}"\nmax_payload = 1048576\nmax_bytes = 67108864\n'
         )
-        servers += f'[store]\nurl = "{store.address.url}"\nkeys = "{store.address.keys}"\n'
+        servers += f'[store]\nurl = "{store.address.url}"\nkeys = "{store.address.keys}"\n[synth]\nenabled = true\n'
         async with live_stack(write_config(folder, servers)) as stack:
             yield stack, bus, store
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,11 @@ from pathlib import Path
 from services.dev.archives import run_folders
 from services.dev.pruning.choose import Found
 from services.dev.stack import is_running
+from services.orchestrator.backends.processes import locked
+from services.orchestrator.records import LOG
+from services.orchestrator.sandboxes import remove_left, sandboxes_folder
+from shared.config import load_config
+from shared.errors import ConfigError
 
 _GONE = ".pruned"
 """In the folder of the runs: those that are being removed, which are no runs any more."""
@@ -48,15 +54,24 @@ def measure(folder: Path) -> tuple[int, float]:
 
 
 def remove(root: Path, run_id: str) -> None:
-    """Removes a run: all at once for whoever looks at the runs, and for good.
+    """Removes a run: all at once for whoever looks at the runs, and for good; also sandboxes that it left on this machine.
 
     Raises:
         OSError: not all of it may be removed; what is left is removed with the next one.
     """
     gone = root / _GONE
     gone.mkdir(exist_ok=True)
+    _remove_sandboxes(root / run_id)
     (root / run_id).rename(gone / run_id)
     shutil.rmtree(gone)
+
+
+def _remove_sandboxes(folder: Path) -> None:
+    """Those of a run that was killed, and those that it kept. None where a runner still lives."""
+    with contextlib.suppress(ConfigError):  # of a run that an older version made: then they stay
+        config = load_config(folder / "config.json")
+        if config.run.id == folder.name and not any(locked(log) for log in (folder / "rollouts").glob(f"*/{LOG}")):
+            remove_left(sandboxes_folder(config))
 
 
 def remove_rest(root: Path) -> None:

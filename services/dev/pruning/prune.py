@@ -13,6 +13,7 @@ from rich.table import Table
 
 from services.dev.pruning.choose import Found, Rule, chosen, is_alive
 from services.dev.pruning.folders import find, look, remove, remove_rest
+from services.dev.scratch import sweep
 from shared.errors import ConfigError
 
 _GB, _MB = 1e9, 1e6
@@ -64,6 +65,7 @@ def _lines(found: list[Found], reasons: dict[str, str], now: float) -> list[Line
 def _remove(root: Path, lines: list[Line], say: Callable[[str], None]) -> str:
     """Removes what may go, the oldest first; gives what went wrong."""
     try:
+        sweep()
         remove_rest(root)
         for line in sorted((line for line in lines if line.reason), key=lambda line: line.written):
             say(f"removing the run {line.run_id}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -20,18 +19,21 @@ SOCKET = "proxy.sock"
 
 
 class Counter:
-    """Packages on a unix socket, in a folder of their own.
+    """Packages on a unix socket.
+
+    Args:
+        top: folder for both, which is made.
 
     Attributes:
         socket: path of it.
     """
 
-    def __init__(self) -> None:
-        self._top = Path(tempfile.mkdtemp(prefix="openforge-counter-"))
+    def __init__(self, top: Path) -> None:
+        self._top = top
         self._boxes = self._top / "boxes"
         self.socket = str(self._top / "socket" / SOCKET)
         app = web.Application()
-        self._boxes.mkdir()
+        self._boxes.mkdir(parents=True)
         app.router.add_static(BOXES, self._boxes)
         self._runner = web.AppRunner(app, access_log=None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from services.dev.scratch import scratch
 from services.dev.signals import until_signal
 from services.dev.tasks.check import Wish, bar, folders_of, say_interrupted
 from services.dev.tasks.importing import needs_of
@@ -95,7 +95,7 @@ def _read(folder: Path) -> Gated:
 
 async def _run(tasks: list[Gated], wish: Wish, evaluation: Sequence[Text]) -> int:
     gates, texts, places = _gates(wish), [task.text for task in tasks], asyncio.Semaphore(_AT_ONCE)
-    with bar("asking the gates", len(tasks)) as advance, tempfile.TemporaryDirectory(prefix="openforge-gates-") as top:
+    with bar("asking the gates", len(tasks)) as advance, scratch() as top:
         async with trials(wish.settings, wish.keep) as running:
 
             async def one(number: int, task: Gated) -> None:

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from services.dev.scratch import scratch
 from services.orchestrator.harnesses.installed import python
 from services.orchestrator.isolation import resolve_isolation
 from services.orchestrator.runner.system import own_network
@@ -35,7 +37,7 @@ def seed(script: Path, workdir: str, into: Path) -> None:
         TaskError: the script failed or took too long.
         SandboxError: no sandbox can be had here.
     """
-    with tempfile.TemporaryDirectory(prefix="openforge-seed-") as name:
+    with tempfile.TemporaryDirectory(dir=_top()) as name:
         top = Path(name)
         top.chmod(0o711)
         isolation = replace(_isolation(), etc=_etc())
@@ -46,6 +48,16 @@ def seed(script: Path, workdir: str, into: Path) -> None:
 
 
 @cache
+def _top() -> Path:
+    """Folder of all that this process makes here."""
+    ends = ExitStack()
+    atexit.register(ends.close)
+    top = ends.enter_context(scratch())
+    top.chmod(0o711)
+    return top
+
+
+@cache
 def _isolation() -> Isolation:
     return resolve_isolation(OrchestratorConfig())
 
@@ -53,11 +65,8 @@ def _isolation() -> Isolation:
 @cache
 def _etc() -> str:
     """What all scripts see as /etc."""
-    folder = tempfile.mkdtemp(prefix="openforge-seed-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    Path(folder).chmod(0o711)
-    copy_etc(Path(folder, "etc"))
-    return f"{folder}/etc"
+    copy_etc(_top() / "etc")
+    return str(_top() / "etc")
 
 
 def _lay_out(sandbox: Sandbox, script: Path, isolation: Isolation) -> None:

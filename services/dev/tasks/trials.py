@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
+from services.dev.scratch import scratch
 from services.dev.tasks.counter import Counter
 from services.orchestrator.gateway import NoSessions
 from services.orchestrator.service import OrchestratorService
@@ -36,32 +35,35 @@ async def trials(settings: OrchestratorConfig, keep: Path | None = None) -> Asyn
     """
     if settings.backend == "kubernetes":
         raise ConfigError("tasks are checked in local sandboxes or containers; pass --backend local or docker")
-    root = keep or Path(tempfile.mkdtemp(prefix="openforge-check-"))
-    run = RunConfig(id=f"check-{secrets.token_hex(3)}", root=str(root))
-    bus = MemoryBus(Broker())
-    try:
-        async with _site(Config(run=run, orchestrator=settings)) as (config, site):
-            service = OrchestratorService(config, bus, site, NoSessions())
-            running = BusTrials(config, bus, Books(config))
-            try:
-                await service.start()
-                await running.start()
-                yield running
-            finally:
-                await service.stop()
-    finally:
-        await bus.close()
-        if keep is None:
-            shutil.rmtree(root, ignore_errors=True)
+    async with AsyncExitStack() as stack:
+        top = stack.enter_context(scratch())
+        bus = MemoryBus(Broker())
+        stack.push_async_callback(bus.close)
+        run = RunConfig(id=f"check-{secrets.token_hex(3)}", root=str(keep or top))
+        wanted = Config(run=run, orchestrator=_settled(settings, top))
+        config, site = await stack.enter_async_context(_site(wanted, top / "counter"))
+        service = OrchestratorService(config, bus, site, NoSessions())
+        running = BusTrials(config, bus, Books(config))
+        stack.push_async_callback(service.stop)
+        await service.start()
+        await running.start()
+        yield running
+
+
+def _settled(settings: OrchestratorConfig, top: Path) -> OrchestratorConfig:
+    """With a place for sandboxes that goes with the trials, unless they are to be kept."""
+    top.chmod(0o711)  # agents are other users
+    own = not settings.work_root and settings.keep == "none"
+    return msgspec.structs.replace(settings, work_root=str(top)) if own else settings
 
 
 @asynccontextmanager
-async def _site(config: Config) -> AsyncIterator[tuple[Config, Site]]:
+async def _site(config: Config, place: Path) -> AsyncIterator[tuple[Config, Site]]:
     """Where the trials are made; containers find a counter in the place of the proxy."""
     if config.orchestrator.backend == "local":
         yield config, local_site(config)
         return
-    counter = Counter()
+    counter = Counter(place)
     try:
         await counter.start()
         config = msgspec.structs.replace(config, proxy=ProxyConfig(socket=counter.socket))

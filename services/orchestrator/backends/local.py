@@ -25,7 +25,7 @@ from services.orchestrator.backends.tars import pack, pack_one, unpack
 from services.orchestrator.isolation import resolve_isolation
 from services.orchestrator.records import LOG, SPEC, STATUS, replace_file, rollouts_folder
 from services.orchestrator.sandbox import Isolation, Sandbox
-from services.orchestrator.sandboxes import Sandboxes
+from services.orchestrator.sandboxes import Sandboxes, sandboxes_folder
 from services.orchestrator.spec import FINAL, Spec, Status, phase_of
 from shared.config import Config
 from shared.errors import SandboxError
@@ -60,8 +60,7 @@ class LocalBackend:
         isolation = self._isolation
         if isolation is None:
             isolation = await asyncio.to_thread(resolve_isolation, settings)
-        root = Path(settings.work_root or tempfile.gettempdir()) / f"openforge-{self._config.run.id}"
-        self._sandboxes = Sandboxes(root, isolation)
+        self._sandboxes = Sandboxes(sandboxes_folder(self._config), isolation)
         self._spawner = Spawner(isolation.network)
         self.kind = isolation.kind
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from services.cli import app
 from services.dev.pruning.choose import QUIET_S, Found, Rule, chosen, is_alive
 from services.dev.pruning.folders import find, measure, remove, remove_rest
 from services.dev.stack import Running
+from shared.config import Config, OrchestratorConfig, RunConfig
 from shared.errors import ConfigError
 
 NOW = 1_000_000.0
@@ -110,8 +113,6 @@ def test_what_cannot_be_understood_removes_nothing(tmp_path: Path, args: list[st
 
 
 def test_a_run_whose_stack_lives_stays_however_old_its_files_are(tmp_path: Path) -> None:
-    import msgspec
-
     folder = make_run(tmp_path, "lives", 40 * DAY)
     (folder / "stack.json").write_bytes(msgspec.json.encode(Running(os.getpid(), {}, {})))
     for path in (*folder.rglob("*"), folder):
@@ -130,6 +131,22 @@ def test_a_run_that_is_resumed_while_others_are_looked_at_stays(tmp_path: Path, 
     (folder / "logs" / "trainer.jsonl").write_text("resumed")
     code, [line], _ = prune(tmp_path, "--keep", "0", "--yes")
     assert (code, line["removed"], folder.exists()) == (0, False, True)
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_sandboxes_that_a_killed_run_left_go_with_it_unless_one_lives(tmp_path: Path, lives: bool) -> None:
+    folder, left = make_run(tmp_path / "runs", "r", 40 * DAY), tmp_path / "work" / "openforge-r"
+    (left / "s-a1" / "closed").mkdir(parents=True)
+    (left / "s-a1" / "closed").chmod(0)
+    (tmp_path / "work" / "openforge-other").mkdir()
+    config = Config(run=RunConfig(id="r"), orchestrator=OrchestratorConfig(work_root=str(left.parent)))
+    (folder / "config.json").write_bytes(msgspec.json.encode(config))
+    (folder / "rollouts" / "s-a1").mkdir(parents=True)
+    with (folder / "rollouts" / "s-a1" / "runner.log").open("w") as log:
+        if lives:
+            fcntl.flock(log, fcntl.LOCK_EX)
+        remove(tmp_path / "runs", "r")
+    assert (folder.exists(), left.exists(), (tmp_path / "work" / "openforge-other").exists()) == (False, lives, True)
 
 
 def test_bytes_are_counted_once_and_links_are_not_followed(tmp_path: Path) -> None:
