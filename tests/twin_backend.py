@@ -18,6 +18,7 @@ from shared.errors import ForgeError, QuotaError, SandboxAway, SandboxError
 from tests.unit.orchestrator.statuses import phase_status
 
 WORKDIR = "/app"
+IMAGE = "sha256:twin"
 
 
 @dataclass
@@ -128,7 +129,7 @@ class Place:
             return
         self._tell(sandbox, Seen(name, "run", where="twin"))
         status = await self._phases(sandbox)
-        self._tell(sandbox, Seen(name, "ended", status=status, where="twin"))
+        self._tell(sandbox, Seen(name, "ended", status=status, where="twin", image=IMAGE))
 
     async def _phases(self, sandbox: _Sandbox) -> Status:
         clock, agent = asyncio.get_running_loop().time, sandbox.box.spec["phases"][0]

@@ -16,15 +16,17 @@ class Account:
     stage: Stage = "queue"
     durations: Durations = field(default_factory=Durations)
     used: Used = field(default_factory=Used)
+    image: str = ""
 
 
-def account(queue_s: float, course: Course | None = None, status: Status | None = None) -> Account:
+def account(queue_s: float, course: Course | None = None, status: Status | None = None, image: str = "") -> Account:
     """The account of an attempt.
 
     Args:
         queue_s: seconds that it waited for a place.
         course: of its sandbox, if it came to that.
         status: its runner's last one, if there is one.
+        image: digest of that of its agent's sandbox; empty for none.
     """
     spent = course.spent if course else {}
     phases = status["phases"] if status else {}
@@ -33,7 +35,7 @@ def account(queue_s: float, course: Course | None = None, status: Status | None 
         agent_s=sum(phase["seconds"] for name, phase in phases.items() if is_of("agent", name)),
         verify_s=sum(phase["seconds"] for name, phase in phases.items() if is_of("verify", name)),
     )  # fmt: skip
-    return Account(_stage(course, "agent" in phases), durations, _used(list(phases.values())))
+    return Account(_stage(course, "agent" in phases), durations, _used(list(phases.values())), image)
 
 
 def _used(phases: list[PhaseStatus]) -> Used:

@@ -219,6 +219,7 @@ class Attempts:
                 if seen is None:
                     continue
                 job.course = job.course.at(seen.stage, time.monotonic())
+                job.image = job.image or seen.image  # the agent's sandbox comes first
                 if seen.stage == "run" or seen.status:
                     await self._say_started(job, seen.where)
                 if seen.error:
@@ -247,7 +248,7 @@ class Attempts:
 
 
 def _account(job: Job) -> Account:
-    return account(job.queue_s, job.course, job.status)
+    return account(job.queue_s, job.course, job.status, job.image)
 
 
 def _reason(job: Job, error: ForgeError) -> ForgeError:

@@ -32,6 +32,7 @@ class Job:
         queue_s: seconds that it waited.
         course: of its sandbox.
         status: its runner's last one.
+        image: digest of the image of its agent's sandbox, once that is known.
         task: works on the current attempt.
         ended: session of the attempt whose outcome is being said; its sandbox is needed until then.
     """
@@ -48,13 +49,14 @@ class Job:
     queue_s: float = 0.0
     course: Course | None = None
     status: Status | None = None
+    image: str = ""
     task: asyncio.Task[None] | None = None
     ended: str = ""
 
     def forget_attempt(self) -> None:
         """The current attempt has its outcome; the next one starts from nothing."""
         self.asked, self.made, self.announced, self.sealed, self.verifier = None, False, False, False, ""
-        self.waiting_since, self.queue_s, self.course, self.status = 0.0, 0.0, None, None
+        self.waiting_since, self.queue_s, self.course, self.status, self.image = 0.0, 0.0, None, None, ""
 
     @property
     def id(self) -> str:

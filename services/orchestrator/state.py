@@ -205,7 +205,7 @@ def _message(kind: type[M], rollout: Rollout, **fields: Any) -> M:
 
 
 def _spent(account: Account) -> dict[str, Any]:
-    return {"stage": account.stage, "durations": account.durations, "used": account.used}
+    return {"stage": account.stage, "durations": account.durations, "used": account.used, "image": account.image}
 
 
 def _named(rollout: Rollout) -> dict[str, Any]:

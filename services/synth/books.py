@@ -28,6 +28,7 @@ from shared.config import Config
 
 T = TypeVar("T")
 CANDIDATE, MADE, TASK, PART = "candidate.json", "made.json", "task", ".part"
+KNOWN = ".known"
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         proposal: what it was made of, with its lineage.
         digest: of its content.
+        image: digest of the image that it was tried in, as the backend names it; empty for local sandboxes.
         run: that made it.
         rounds: of refinement that it took.
         at: unix time in seconds of its acceptance.
@@ -66,6 +68,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     split: str
     verdicts: list[Verdict]
+    image: str = ""
 
 
 class Books:
@@ -81,7 +84,7 @@ class Books:
         self.root = Path(config.run.root).resolve() / config.run.id / "synth"
         self.trials = self.root / "trials"
         self.accepted = Path(config.synth.to).resolve() if config.synth.to else self.root / "accepted"
-        self.known = self.accepted / ".known"
+        self.known = self.accepted / KNOWN
 
     def load(self, task_id: str) -> Candidate | None:
         """A candidate; None if there is none."""
@@ -158,6 +161,20 @@ class Books:
 
     def _verdict(self, task: Candidate, gate: str) -> Path:
         return self.round(task) / "verdicts" / f"{gate}.json"
+
+
+def known_beside(folder: Path) -> Known | None:
+    """What is known of the task in a folder, if it is one that was accepted.
+
+    Raises:
+        msgspec.DecodeError: that cannot be read.
+    """
+    return _read(known_file(folder), Known)
+
+
+def known_file(folder: Path) -> Path:
+    """Where it lies."""
+    return folder.resolve().parent / KNOWN / f"{folder.resolve().name}.json"
 
 
 def write(file: Path, content: msgspec.Struct) -> None:

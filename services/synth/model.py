@@ -105,6 +105,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         seconds: of agent and verifier.
         said: end of what agent and verifier printed.
         session: recording session of the attempt that counted: what it left in the run folder lies in `rollouts/<session>`.
+        image: digest of the image that its sandbox ran; empty where there is none.
     """
 
     trial: Trial
@@ -114,3 +115,4 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     said: str = ""
     session: str = ""
+    image: str = ""

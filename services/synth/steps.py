@@ -163,10 +163,12 @@ class Steps:
     def _known(self, task: Candidate) -> Known:
         verdicts = [kept.verdict for gate in self._gates if (kept := self._books.verdict(task, gate.name))]
         splits = [verdict.evidence["split"] for verdict in verdicts if "split" in verdict.evidence]
+        images = [verdict.evidence["image"] for verdict in verdicts if "image" in verdict.evidence]
         proposal = replace(_proposal(task), lineage=self._books.lineage(task))
         return Known(
             proposal=proposal, digest=task.digest, run=self._run_id, rounds=task.round, at=time.time(),
             split=str(splits[-1]) if splits else "train", verdicts=verdicts,
+            image=str(images[-1]) if images else "",
         )  # fmt: skip
 
 

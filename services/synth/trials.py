@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from services.synth.books import Books, write
 from services.synth.model import Ended, Trial
@@ -119,12 +120,12 @@ class BusTrials:
 
     async def _keep(self, name: str, asked: Asked, message: Outcome) -> None:
         if isinstance(message, RolloutFailed) and is_lost(message.reason):
-            after = msgspec.structs.replace(asked, life=asked.life + 1)
+            after = replace(asked, life=asked.life + 1)
             if message.reason != Cancelled.__name__:  # who cancels ends the whole run; it is made again with it
                 self._lost[name] = f"{message.reason}: {message.detail}"
         else:
             record = self._folder.parent.parent / "rollouts" / session_id(message.rollout_id, message.attempt)
-            after = msgspec.structs.replace(asked, ended=ended_of(asked.trial, message, await asyncio.to_thread(said, record)))
+            after = replace(asked, ended=ended_of(asked.trial, message, await asyncio.to_thread(said, record)))
         write(self._file(name), after)
 
     def _read(self, name: str) -> Asked:
@@ -172,16 +173,13 @@ def _unless_failed(ended: Ended | BaseException) -> Ended:
 def ended_of(trial: Trial, message: Outcome, printed: str) -> Ended:
     """A rollout's last message, as an end of a trial."""
     session = session_id(message.rollout_id, message.attempt)
+    ended = Ended(trial=trial, said=printed, session=session, image=message.image)
     match message:
         case RolloutFinished():
             failed = f"the agent's exit code was {message.exit_code}" if message.exit_code else ""
-            seconds = message.agent_s + message.verify_s
-            return Ended(trial=trial, reward=message.reward, error=failed, seconds=seconds, said=printed, session=session)
+            return replace(ended, reward=message.reward, error=failed, seconds=message.agent_s + message.verify_s)
         case RolloutTimedOut():
             why = f"the agent was ended after {message.agent_s:.0f} s: {message.reason}"
-            return Ended(
-                trial=trial, reward=message.reward, error=why, timed_out=True, seconds=message.agent_s, said=printed,
-                session=session,
-            )  # fmt: skip
+            return replace(ended, reward=message.reward, error=why, timed_out=True, seconds=message.agent_s)
     late = message.reason in ("VerifierTimeout", "RunTimeout")
-    return Ended(trial=trial, error=f"{message.reason}: {message.detail}", timed_out=late, said=printed, session=session)
+    return replace(ended, error=f"{message.reason}: {message.detail}", timed_out=late)

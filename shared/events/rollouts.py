@@ -65,6 +65,7 @@ class OutcomeMessage(RolloutMessage, frozen=True, kw_only=True):
         stage: that the attempt was in when that was decided.
         durations: seconds by stage.
         used: resources.
+        image: digest of the image that its agent's sandbox ran, as the backend names it; empty where there is none.
     """
 
     group_size: Number
@@ -73,6 +74,7 @@ class OutcomeMessage(RolloutMessage, frozen=True, kw_only=True):
     stage: Stage = "verify"
     durations: Durations = Durations()
     used: Used = Used()
+    image: Annotated[str, Meta(max_length=500)] = ""
 
 
 class RolloutStart(RolloutMessage, frozen=True, kw_only=True, tag="rollout.start"):

@@ -21,6 +21,8 @@ class Kit(Protocol):
 
     workdir: str
     """Working folder of agents, as they see it."""
+    images: bool
+    """Sandboxes are made of images."""
 
     async def backend(self) -> Backend:
         """One more backend of that place, opened: it knows nothing of what the others did."""

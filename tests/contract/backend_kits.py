@@ -32,6 +32,7 @@ class TwinKit:
     """Sandboxes in memory."""
 
     workdir = WORKDIR
+    images = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,6 +69,7 @@ class LocalKit:
     """Sandboxes of this machine, with bubblewrap."""
 
     workdir = "/app"
+    images = False
 
     def __init__(self, folder: Path, open_folder: Path) -> None:
         task = folder / "task"

@@ -34,6 +34,7 @@ class DockerKit:
     """Containers of one run."""
 
     workdir = "/app"
+    images = True
 
     def __init__(self, folder: Path) -> None:
         self._task = folder / "task"

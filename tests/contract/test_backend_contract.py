@@ -47,6 +47,18 @@ async def test_a_sandbox_runs_its_agent_and_then_its_verifier_and_tells_the_end(
     assert verify["collected"] == {"reward.txt": "1\n"}
 
 
+async def test_the_end_of_a_sandbox_names_its_image_where_there_is_one_and_the_same_for_the_same(
+    kit: Kit, backend: Backend
+) -> None:
+    found = set()
+    for name in ("r1-a1", "r2-a1"):
+        await backend.start(kit.box("exit 0", name))
+        found.add((await seen_as(backend, "ended", name)).image)
+    [image] = found
+    assert bool(image) == kit.images
+    assert not image or "sha256:" in image
+
+
 async def test_an_agent_that_is_out_of_time_is_ended_and_verified(kit: Kit, backend: Backend) -> None:
     await backend.start(kit.box("echo hello > out.txt; sleep 600", timeout_s=2.0))
     status = (await seen_as(backend, "ended")).status

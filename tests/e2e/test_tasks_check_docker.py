@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from services.dev.tasks.known import AsAccepted
+from services.dev.tasks.trials import trials
+from services.synth.books import Known, known_file, write
+from services.synth.gates.build import Build
+from shared.config import OrchestratorConfig
+from shared.task import folder_digest
 from tests.contract.conftest import docker_engine
 from tests.e2e.test_tasks_check import check, openforge, steps
 from tests.unit.dev import sets
+from tests.unit.synth.gatehouse import PROPOSAL, good, judged
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.usefixtures("docker_engine")]
 
@@ -176,7 +184,41 @@ def test_a_service_answers_beside_the_agent_in_containers(tmp_path: Path) -> Non
     assert left_over() == ""
 
 
+async def test_a_task_whose_image_is_not_the_one_that_it_was_accepted_in_is_seen(tmp_path: Path) -> None:
+    named = "bound-" + secrets.token_hex(4)
+    made = good(
+        tmp_path / named, **{"environment/Dockerfile": f"FROM debian:bookworm-slim\nLABEL x={named}\nCOPY numbers.txt /app/\n"}
+    )
+    settings = OrchestratorConfig(backend="docker")
+    async with trials(settings) as running:
+        built = await judged(Build(settings), made, running)
+    image, tag = built.evidence["image"], tag_of(named)
+    assert docker("inspect", "--format", "{{.Id}}", tag) == image
+    known = Known(
+        proposal=PROPOSAL, digest=folder_digest(made), run="run1", rounds=0, at=0.0, split="train", verdicts=[], image=image
+    )
+    write(known_file(made), known)
+    try:
+        async with trials(settings) as running:
+            assert (await judged(AsAccepted(settings), made, running)).outcome == "passed"
+        docker("tag", "debian:bookworm-slim", tag)  # as if what it is built from had changed
+        async with trials(settings) as running:
+            verdict = await judged(AsAccepted(settings), made, running)
+    finally:
+        docker("rmi", "--force", tag, image)
+    assert (verdict.reason, verdict.evidence["accepted"]) == ("other-image", image)
+    assert left_over() == ""
+
+
+def tag_of(task: str) -> str:
+    """The name of a task's image."""
+    return docker("images", "--format", "{{.Repository}}:{{.Tag}}", f"openforge-task-{task}")
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def left_over() -> str:
     """Containers of checks that are still there."""
-    listed = ["docker", "ps", "-aq", "--filter", "name=openforge-check-"]
-    return subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    return docker("ps", "-aq", "--filter", "name=openforge-check-")

@@ -20,8 +20,10 @@ from services.dev.scratch import scratch
 from services.dev.signals import until_signal
 from services.dev.tasks.check import Wish, bar, folders_of, say_interrupted
 from services.dev.tasks.importing import needs_of
+from services.dev.tasks.known import AsAccepted
 from services.dev.tasks.report import names
 from services.dev.tasks.trials import trials
+from services.synth.books import known_file
 from services.synth.gates import gates_of
 from services.synth.gates.texts import text_of
 from services.synth.model import Lineage, Proposal, Verdict
@@ -94,7 +96,7 @@ def _read(folder: Path) -> Gated:
 
 
 async def _run(tasks: list[Gated], wish: Wish, evaluation: Sequence[Text]) -> int:
-    gates, texts, places = _gates(wish), [task.text for task in tasks], asyncio.Semaphore(_AT_ONCE)
+    gates, texts, places = _gates(wish, tasks), [task.text for task in tasks], asyncio.Semaphore(_AT_ONCE)
     with bar("asking the gates", len(tasks)) as advance, scratch() as top:
         async with trials(wish.settings, wish.keep) as running:
 
@@ -108,11 +110,14 @@ async def _run(tasks: list[Gated], wish: Wish, evaluation: Sequence[Text]) -> in
     return 0
 
 
-def _gates(wish: Wish) -> list[Gate]:
+def _gates(wish: Wish, tasks: Sequence[Gated]) -> list[Gate]:
+    """Those to be asked; where some were accepted by us, also whether they are still what they were."""
     settings = OrchestratorConfig() if wish.lint_only else wish.settings
     config = Config(orchestrator=settings, synth=SynthConfig(gates=GatesConfig(repeats=max(wish.runs, 3))))
     asked = [gate for gate in gates_of(config) if gate.name not in ("rubric", "difficulty")]
-    return [gate for gate in asked if gate.name in _READ] if wish.lint_only else asked
+    if wish.lint_only:
+        return [gate for gate in asked if gate.name in _READ]
+    return [AsAccepted(settings), *asked] if any(known_file(task.folder).is_file() for task in tasks) else asked
 
 
 async def _ask(task: Gated, gates: Sequence[Gate], room: Room, task_id: str) -> None:

@@ -90,6 +90,7 @@ class Seen:
         error: why it ended otherwise: it was lost, evicted, out of memory, its image could not be pulled...
         where: node or machine, for a person.
         used: resources that it used (`cpu_s`, `memory_mb`), where the backend knows.
+        image: digest of its image, once it ended; empty in backends without images.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Seen:
     error: ForgeError | None = None
     where: str = ""
     used: Mapping[str, float] = field(default_factory=dict)
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

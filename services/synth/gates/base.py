@@ -65,6 +65,7 @@ def told(ended: Sequence[Ended]) -> list[dict[str, Any]]:
         {
             "agent": one.trial.agent, "run": one.trial.run, "clock": one.trial.clock, "env": one.trial.env,
             "reward": one.reward, "error": one.error, "seconds": round(one.seconds, 3), "said": one.said[-_SAID:],
+            **({"image": one.image} if one.image else {}),
         }
         for one in ended
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The image builds, and says what it was built of."""
+"""The image builds, and says which one it is and what it was built of."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Build(Looking):
         ended = await room.trials.run(proposal.task_id, folder, [NULL])
         if wrong := trouble(ended[0]):
             return self.failed(*wrong, trials=told(ended))
-        return self.passed(**recipe(folder), trials=told(ended))
+        return self.passed(**recipe(folder), image=ended[0].image, trials=told(ended))
 
 
 def recipe(folder: Path) -> dict[str, Any]:

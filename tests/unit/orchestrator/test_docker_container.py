@@ -49,7 +49,7 @@ def host(asked: Box, **more: Any) -> dict[str, Any]:
 
 def outcome(exit_code: int, left: bytes = b"", printed: str = "", *, memory: int = 1 << 30, **more: Any) -> Seen:
     state = {"Status": "exited", "ExitCode": exit_code, "OOMKilled": False, "Error": "", **more}
-    return ended("r1-a1", {"State": state, "HostConfig": {"Memory": memory}}, left, printed, "vm")
+    return ended("r1-a1", {"State": state, "HostConfig": {"Memory": memory}, "Image": "sha256:1"}, left, printed, "vm")
 
 
 def test_sessions_of_two_runs_have_two_containers() -> None:
@@ -182,6 +182,11 @@ def test_ends_by_other_hands_are_told_apart() -> None:
 
 def test_an_agent_that_ran_out_of_memory_is_the_runners_to_tell() -> None:
     assert outcome(0, LEFT, OOMKilled=True).status == STATUS
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_image_is_told_however_a_container_ended(code: int) -> None:
+    assert outcome(code, LEFT).image == "sha256:1"
 
 
 @pytest.mark.parametrize(("socket", "advice"), [("", "set proxy.socket to a path"), ("/run/x/models", "/run/x/proxy.sock")])

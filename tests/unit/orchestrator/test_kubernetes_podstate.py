@@ -90,6 +90,13 @@ def test_a_runner_that_ended_by_its_own_will_left_its_status() -> None:
     assert found.where == "node1"
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_image_that_ran_is_told_at_the_end(code: int) -> None:
+    main = container(terminated=ended(code, message=DONE)) | {"imageID": "docker-pullable://img@sha256:1"}
+    assert at(told("Succeeded", main=main)).image == "docker-pullable://img@sha256:1"
+    assert at(told("Running", main=container(running={}) | {"imageID": "sha256:1"})).image == ""
+
+
 def test_last_words_count_even_if_something_else_ran_out_of_memory() -> None:
     assert at(told("Succeeded", main=container(terminated=ended(0, "OOMKilled", DONE)))).status
 

@@ -34,7 +34,7 @@ from shared.events import (
     RolloutTimedOut,
 )
 from shared.roles import RoleRule
-from tests.twin_backend import Place, Play, TwinBackend
+from tests.twin_backend import IMAGE, Place, Play, TwinBackend
 from tests.unit.orchestrator.house import RUN, Ear, MakeTask, start, until
 
 GOOD = Play("echo hello > out.txt")
@@ -114,6 +114,12 @@ async def test_a_stage_that_takes_too_long_is_told_by_its_name_and_tried_again(
     assert (first.reason, first.stage, first.final) == (reason, stuck, False)
     assert isinstance(second, RolloutFinished)
     assert second.reward == 1.0
+
+
+async def test_an_outcome_names_the_image_that_the_agents_sandbox_ran(stage: Theatre, make_task: MakeTask) -> None:
+    async with stage.orchestrator():
+        await stage.ask(make_task())
+        assert (await stage.ear.outcome()).image == IMAGE
 
 
 async def test_outcomes_say_how_long_each_stage_took(stage: Theatre, make_task: MakeTask) -> None:

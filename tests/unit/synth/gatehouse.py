@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.synth.gates.texts import text_of
 from services.synth.model import Ended, Lineage, Proposal, Trial, Verdict
-from services.synth.ports import Gate, Judge, Room, Text
+from services.synth.ports import Gate, Judge, Room, Text, Trials
 from tests.unit.dev.sets import put
 
 GOOD = {
@@ -64,7 +64,7 @@ def sound(trial: Trial, folder: Path) -> float:
 
 
 async def judged(
-    gate: Gate, folder: Path, trials: Scripted | None = None, pool: Shelf | None = None, judge: Judge | None = None
+    gate: Gate, folder: Path, trials: Trials | None = None, pool: Shelf | None = None, judge: Judge | None = None
 ) -> Verdict:
     """What a gate says."""
     evidence = folder.parent / "evidence"

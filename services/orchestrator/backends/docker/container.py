@@ -129,8 +129,8 @@ def ended(name: str, container: Mapping[str, Any], left: bytes, printed: str, wh
     """
     found = _outcome(container["State"], bool(container["HostConfig"]["Memory"]), left, printed)
     if isinstance(found, ForgeError):
-        return Seen(name, "ended", error=found, where=where)
-    return Seen(name, "ended", status=found, where=where)
+        return Seen(name, "ended", error=found, where=where, image=container["Image"])
+    return Seen(name, "ended", status=found, where=where, image=container["Image"])
 
 
 def _outcome(state: Mapping[str, Any], limited: bool, left: bytes, printed: str) -> Status | ForgeError:

@@ -53,10 +53,11 @@ class ContainerState(Part, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Part, frozen=True, kw_only=True):
-    """How a container is."""
+    """How a container is. `image_id` is its image's digest, once it is on the node."""
 
     name: str
     image: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
     state: ContainerState = ContainerState()
 
 

@@ -62,7 +62,7 @@ def seen(pod: Pod, now: dt.datetime, patience_s: float) -> Seen:
     """
     status, error = _end(pod, now, patience_s)
     stage: Stage = "ended" if status or error else _stage(pod)
-    return Seen(name=session_of(pod), stage=stage, status=status, error=error, where=pod.spec.node_name)
+    return _seen(pod, stage, status, error)
 
 
 def vanished(pod: Pod) -> Seen:
@@ -70,7 +70,13 @@ def vanished(pod: Pod) -> Seen:
     status, error = _end(pod, dt.datetime.min.replace(tzinfo=dt.UTC), 0.0)  # nothing was ever late
     if status is None and error is None:
         error = Evicted("its pod was deleted by somebody else, or with its node, before it ended")
-    return Seen(name=session_of(pod), stage="ended", status=status, error=error, where=pod.spec.node_name)
+    return _seen(pod, "ended", status, error)
+
+
+def _seen(pod: Pod, stage: Stage, status: Status | None, error: ForgeError | None) -> Seen:
+    main = _main(pod)
+    image = main.image_id if main and stage == "ended" else ""
+    return Seen(session_of(pod), stage, status=status, error=error, where=pod.spec.node_name, image=image)
 
 
 def forgotten(pod: Pod, now: dt.datetime) -> bool:
