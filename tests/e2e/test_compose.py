@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,16 @@ class Compose:
         """Exit codes of stopped containers by name; of those that were killed here, nothing."""
         found = [json.loads(line) for line in self("ps", "-a", "--format", "json", *services).splitlines()]
         return {one["Name"]: one["ExitCode"] for one in found if one["ID"] not in self.killed}
+
+    def until_status(self, code: int, *says: str, within_s: float = 150.0) -> None:
+        """Waits until `openforge status`, asked within the stack, ends so and says that."""
+        words, until = [*self._start, "run", "--rm", "-T", "openforge", "status"], time.monotonic() + within_s
+        while True:
+            done = subprocess.run(words, env=self.env, capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode == code and all(text in done.stdout for text in says):
+                return
+            assert time.monotonic() < until, f"{done.returncode}: {done.stdout}{done.stderr[-2000:]}"
+            time.sleep(1)
 
     def file(self, path: str) -> Any:
         return json.loads(self("run", "--rm", "-T", "--entrypoint", "cat", "openforge", path))
