@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from services.dev.scratch import scratch
 from services.dev.servers import free_port
 from services.trainer.vllm.command import vllm_command
 from shared.config import EngineConfig
@@ -125,18 +126,19 @@ def _served(folder: Path, maker: str, *args: str) -> Iterator[EngineConfig]:
 @contextmanager
 def _process(command: list[str], env: dict[str, str], port: int, log: Path) -> Iterator[str]:
     """A server process on a port, from the moment it is healthy; gives its URL."""
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=os.environ | env, stdout=output, stderr=output, cwd=_ROOT)
-    try:
-        _wait_healthy(process, f"http://127.0.0.1:{port}", log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
+    with scratch() as tmp, log.open("w") as output:
+        mine = os.environ | env | {"TMPDIR": str(tmp)}
+        process = subprocess.Popen(command, env=mine, stdout=output, stderr=output, cwd=_ROOT)
         try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            _wait_healthy(process, f"http://127.0.0.1:{port}", log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _wait_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

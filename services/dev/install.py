@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from services.dev.scratch import scratch
 from services.orchestrator.harnesses.adapter import Adapter, Npm, Pip
 from services.orchestrator.harnesses.installed import MARK, NODE, apt_command, is_installed, node_place, place
 from shared.errors import HarnessError
@@ -106,10 +107,11 @@ def _environment(folder: Path) -> None:
 
 
 def _run(argv: list[str], env: Mapping[str, str] | None = None) -> None:
-    """Runs a command to its end; what it prints is shown when it fails."""
-    done = subprocess.run(
-        argv, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", check=False,
-    )  # fmt: skip
+    """Runs a command to its end; what it prints is shown when it fails. npm would leave what it compiled, as programs do."""
+    with scratch() as tmp:
+        done = subprocess.run(
+            argv, env={**os.environ, **(env or {}), "TMPDIR": str(tmp)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
     if done.returncode:
         raise HarnessError(f"{' '.join(argv)} failed with exit code {done.returncode}:\n{done.stdout[-_SHOWN:].strip()}")

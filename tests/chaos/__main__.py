@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 import tempfile
 import time
@@ -127,7 +128,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of what is killed when")
     parser.add_argument("--mode", choices=("record", "splice"), default="record", help="of the proxy")
     parser.add_argument("--no-wipe", dest="wipe", action="store_false", help="leave the store its data")
-    parser.add_argument("--folder", type=Path, help="empty, for everything that is left behind; a temporary one by default")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="empty, for what is left; by default a temporary one, which goes if all is well",
+    )
     return parser.parse_args()
 
 
@@ -136,10 +141,13 @@ def main() -> None:
     arguments = _arguments()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="openforge-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    sys.stderr.write(f"everything is kept in {folder}\n")
+    sys.stderr.write(f"everything is in {folder}\n")
     verdict = asyncio.run(Run(folder.resolve(), arguments).run())
     sys.stdout.write(msgspec.json.encode(verdict).decode() + "\n")
-    sys.exit(0 if verdict.holds(arguments.kills, int(arguments.wipe)) else 1)
+    holds = verdict.holds(arguments.kills, int(arguments.wipe))
+    if holds and not arguments.folder:
+        shutil.rmtree(folder, ignore_errors=True)  # there is nothing to look for in it
+    sys.exit(0 if holds else 1)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -31,7 +32,11 @@ def main() -> None:
     parser.add_argument("--scene", default="", help="names, separated by commas; all by default")
     parser.add_argument("--mode", default="splice", help="of the proxy: splice or record")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="rollouts at once")
-    parser.add_argument("--folder", type=Path, help="for everything that the runs leave behind; a temporary one by default")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="for what runs leave; by default a temporary one, which goes if all is well",
+    )
     parser.add_argument("--docs", action="store_true", help="write docs/harnesses.md")
     args = parser.parse_args()
     programs = load_programs()
@@ -40,13 +45,16 @@ def main() -> None:
     install_harnesses(names, "")
     folder = args.folder or Path(tempfile.mkdtemp(prefix="conformance-"))
     folder.mkdir(parents=True, exist_ok=True)
-    _say(f"everything is kept in {folder}")
+    _say(f"everything is in {folder}")
     table = _empty(names, scenes, programs)
     asyncio.run(_run(folder, args.jobs, args.mode, programs, table))
     if args.docs:
         write_page(table, programs, args.mode)
     sys.stdout.write(as_json(table) + "\n")
-    sys.exit(0 if all(good(cell) for cells in table.values() for cell in cells.values()) else 1)
+    fine = all(good(cell) for cells in table.values() for cell in cells.values())
+    if fine and not args.folder:
+        shutil.rmtree(folder, ignore_errors=True)  # there is nothing to look for in it
+    sys.exit(0 if fine else 1)
 
 
 def _chosen(text: str, known: Mapping[str, object], parser: argparse.ArgumentParser) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from services.dev.scratch import scratch
 from services.dev.servers import free_port
 from services.trainer.batch.samples import Sample
 from services.trainer.ports import LearnerSettings
@@ -84,8 +86,10 @@ async def pushed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Push
     port = free_port()
     config = EngineConfig(max_model_len=512, kv_cache_mb=64, max_num_seqs=8)
     argv, env = vllm_command(config, port, str(folder / "serving"), folder / "weights")
+    ends = ExitStack()
+    mine = os.environ | env | {"TMPDIR": str(ends.enter_context(scratch()))}
     with (folder / "vllm.log").open("w") as log:
-        process = await asyncio.create_subprocess_exec(*argv, env=os.environ | env, stdout=log, stderr=log)
+        process = await asyncio.create_subprocess_exec(*argv, env=mine, stdout=log, stderr=log)
     engine = VllmEngine(f"http://127.0.0.1:{port}", config.served_name)
     try:
         await engine.wait_healthy(300)
@@ -100,6 +104,7 @@ async def pushed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Push
         await engine.close()
         process.terminate()
         await process.wait()
+        ends.close()
 
 
 async def test_a_tied_model_is_served_as_the_learner_has_it(pushed: Pushed) -> None:

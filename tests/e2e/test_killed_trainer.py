@@ -99,10 +99,11 @@ async def rollouts(site: Site, config: Config) -> AsyncIterator[list[Message]]:
 
 
 async def trainer(file: Path, *death: str) -> asyncio.subprocess.Process:
+    (tmp := file.parent / "tmp").mkdir(exist_ok=True)  # a killed one removes nothing
     with (file.parent / "trainer.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.chaos.dying_trainer", file, *death, cwd=REPO, stdout=log, stderr=log,
-            env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
+            env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "TMPDIR": str(tmp)},
         )  # fmt: skip
 
 

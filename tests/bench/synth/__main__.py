@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -30,6 +31,8 @@ async def main(arguments: argparse.Namespace) -> int:
     tasks, facts = await Bench(plan, folder, arguments.sets, _say).run(arguments.kills)
     found = verdict(plan, tasks, facts)
     sys.stdout.write(json.dumps(found) + "\n")
+    if found["good"] and not arguments.folder:
+        shutil.rmtree(folder, ignore_errors=True)  # there is nothing to look for in it
     return 0 if found["good"] else 1
 
 
