@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from services.dev.tasks.trials import trials
 from services.synth.gates import gates_of
+from services.synth.gates.repeats import Repeats
 from services.synth.gates.texts import text_of
 from services.synth.model import Verdict
 from services.synth.ports import Room, Trials
 from shared.config import Config, OrchestratorConfig
 from tests.bench.synth.defects import DEFECTS, Defect
 from tests.unit.orchestrator.runners import isolation_of
-from tests.unit.synth.gatehouse import PROPOSAL, Shelf, good
+from tests.unit.synth.gatehouse import GOOD, PROPOSAL, Shelf, good
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
 HELD = "Write the largest of the prices in the ledger, with its currency as the ledger has it and nothing else, to most.txt.\n"
@@ -76,6 +77,14 @@ async def test_every_defect_is_caught_by_the_gate_that_should_and_a_sound_task_p
         if last[-1].outcome != "failed" or last[-1].gate not in defect.gates
     }
     assert wrong == {}
+
+
+async def test_agents_that_sleep_are_shown_other_times_like_all_others(tmp_path: Path) -> None:
+    solve = GOOD["solution/solve.sh"] + "\n/usr/bin/python3 -c 'import time; time.sleep(0.1)' || rm sum.txt\n"
+    folder = good(tmp_path / "sleeps", **{"solution/solve.sh": solve})
+    async with trials(OrchestratorConfig()) as running:
+        verdict = await Repeats(2).judge(PROPOSAL, folder, Room(running, Shelf(), tmp_path, {}))
+    assert (verdict.outcome, verdict.detail) == ("passed", "2 runs of each agent, alike")
 
 
 def test_the_gates_are_asked_about_a_folder_of_tasks(tmp_path: Path) -> None:
