@@ -11,7 +11,9 @@ SHARED = (f"sem.{NAME}", NAME)
 """Files of the semaphore and of the memory that the library of all processes shares."""
 _OFF_S = 30.0  # by so much a program may be late on a busy machine
 _SAID = 400
-_FOR_PROCESSES = 128
+_FREE, _FOR_PROCESSES = 1 << 30, 128
+"""A semaphore's words: how often it can be taken, so that one who is killed with it keeps nobody waiting (nothing that it
+guards changes), and that several processes take it."""
 _SINCE_BOOT = 3
 """Clocks that count from the start of the machine: CLOCK_MONOTONIC, its raw one, CLOCK_BOOTTIME."""
 
@@ -40,7 +42,7 @@ class Clock:
 
 
 def shared(ahead_ms: int) -> tuple[bytes, bytes]:
-    """A semaphore of glibc's, free and for several processes, and when each clock began.
+    """A semaphore of glibc's, and when each clock began.
 
     The library takes every clock for at the shown date when it began, those that count from the start of the machine as well.
     It can be told not to show these, but up to 0.9.10 it waits by them all the same: Python's sleep fails and waits for
@@ -49,7 +51,7 @@ def shared(ahead_ms: int) -> tuple[bytes, bytes]:
     """
     seconds, ms = divmod(ahead_ms, 1000)
     ticks, index, day, since_boot = 0, 0, (0, 0), (seconds, ms * 1_000_000)
-    return _words(1, _FOR_PROCESSES, 0, 0), _words(ticks, index, *day, *since_boot * _SINCE_BOOT)
+    return _words(_FREE, _FOR_PROCESSES, 0, 0), _words(ticks, index, *day, *since_boot * _SINCE_BOOT)
 
 
 def _words(*numbers: int) -> bytes:

@@ -198,7 +198,7 @@ async def test_programs_that_are_shown_another_time_sleep_and_wait_as_long_as_by
 
 def test_the_semaphore_is_what_glibc_makes(library: str) -> None:
     glibc, name = ctypes.CDLL(None), f"openforge-test-{os.getpid()}"
-    glibc.sem_open(f"/{name}".encode(), os.O_CREAT | os.O_EXCL, 0o600, 1)
+    glibc.sem_open(f"/{name}".encode(), os.O_CREAT | os.O_EXCL, 0o600, 1 << 30)
     made = Path(f"/dev/shm/sem.{name}")
     try:
         assert made.read_bytes() == inside.shared(0)[0]
