@@ -224,9 +224,9 @@ class Answer(msgspec.Struct):
         """Cuts the prompt's ids out, if they are there: to read over its numbers would cost as much as all the rest."""
         if (start := _start_of_prompt(data)) < 0:
             return data
-        end = data.find(b"]", start) + 1
+        end, view = data.find(b"]", start) + 1, memoryview(data)
         self.prompt = data[start:end]
-        return data[:start] + b"null" + data[end:]
+        return b"null".join((view[:start], view[end:]))
 
     def _add_facts(self, reply: _Reply) -> None:
         if reply.error is not None:

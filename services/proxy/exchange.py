@@ -51,8 +51,7 @@ class _Base:
         for left in (self._served - prompt.length, 0):
             body = call.request.body(call.turn.messages, prompt.spliced, left, stream=stream, usage=usage)
             try:
-                async with self._call.engine.chat(body) as content:
-                    await take(content)
+                await call.engine.chat(body, take)
                 return
             except EngineRefused as e:
                 limited = call.request.limit is not None and call.request.limit < left
@@ -148,8 +147,7 @@ class Taught(Worded):
         teacher = self._call.engine.teacher
         assert teacher is not None, "the configuration says teacher"
         self._chunks = teacher.chunks()
-        async with self._call.engine.chat(teacher.body(self._call.request, self._call.turn.messages)) as content:
-            await take(content)
+        await self._call.engine.chat(teacher.body(self._call.request, self._call.turn.messages), take)
 
     def _read(self, events: bytes) -> list[Said]:
         return self._call.answer.add([chunk for one in data_of(events) for chunk in self._chunks.read(one)])

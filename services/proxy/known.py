@@ -168,9 +168,14 @@ class Session:
         added, gone = messages[same:], known[same:]
         nodes = path[:same]
         nodes += message_paths.nodes(nodes[-1] if nodes else start, added)
-        known[same:] = [raw.copy() for raw in takewhile(_is_short, added)]  # a copy does not keep all of its request
+        self.size -= sum(map(_size, gone))
+        del known[same:]
         path[same:] = nodes[same:]
-        self.size += _size(known[same:]) - _size(gone)
+        for raw in added:
+            if (size := _size(raw)) > _LONGEST_MESSAGE:
+                break
+            known.append(raw.copy())  # it does not keep all of its request
+            self.size += size
         return nodes
 
     def learn(self, record: CallRecorded) -> None:
@@ -204,12 +209,8 @@ class Session:
         return chain[::-1]
 
 
-def _is_short(raw: msgspec.Raw) -> bool:
-    return memoryview(raw).nbytes <= _LONGEST_MESSAGE
-
-
-def _size(messages: Sequence[msgspec.Raw]) -> int:
-    return sum([memoryview(raw).nbytes + _MESSAGE_BYTES for raw in messages])
+def _size(message: msgspec.Raw) -> int:
+    return memoryview(message).nbytes + _MESSAGE_BYTES
 
 
 class Book:

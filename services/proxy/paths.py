@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from services.proxy.dialects.base import Reply
+from services.proxy.dialects.base import Reply, ToolCall
 from services.proxy.errors import bad_request
 from services.proxy.seen import Seen
 
@@ -72,11 +72,10 @@ def nodes(at: bytes, messages: Iterable[msgspec.Raw]) -> list[bytes]:
 
 def after_reply(at: bytes, reply: Reply) -> bytes:
     """The path after an assistant's reply."""
-    calls = [(c.name, c.arguments) for c in reply.tool_calls]
-    return _hash(at + _counted("assistant", reply.content.strip(), calls)).digest()
+    return _hash(at + _counted("assistant", reply.content.strip(), reply.tool_calls))
 
 
-def counted(raw: msgspec.Raw) -> bytes:
+def counted(raw: msgspec.Raw | bytes) -> bytes:
     """What counts of an OpenAI chat message (raw JSON), in one spelling.
 
     Raises:
@@ -84,7 +83,7 @@ def counted(raw: msgspec.Raw) -> bytes:
     """
     try:
         message = _messages.decode(raw)
-        calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+        calls = [call.function for call in message.tool_calls] if message.tool_calls else ()
         content = _content(message.content)
         if message.role == "assistant" and isinstance(content, str):
             content = content.strip()
@@ -93,8 +92,8 @@ def counted(raw: msgspec.Raw) -> bytes:
         raise bad_request("messages: one is nested too deeply") from None
 
 
-def _counted(role: str, content: Any, calls: Sequence[tuple[str, str]]) -> bytes:
-    return _encode((role, content, [(name, _canonical(arguments)) for name, arguments in calls]))
+def _counted(role: str, content: Any, calls: Sequence[_Function | ToolCall]) -> bytes:
+    return _encode((role, content, [(call.name, _canonical(call.arguments)) for call in calls]))
 
 
 def _content(content: str | list[dict[str, Any]] | None) -> Any:
@@ -117,14 +116,14 @@ def _canonical(arguments: str) -> str:
         return text
 
 
-def _hash(data: bytes) -> blake2b:
-    return blake2b(data, digest_size=_SIZE)
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_SIZE).digest()
 
 
 def _node(text: bytes) -> bytes:
     """The path behind a message; `text` is the path before it, and the message."""
-    return _hash(text[:_SIZE] + counted(msgspec.Raw(text[_SIZE:]))).digest()
+    return _hash(text[:_SIZE] + counted(text[_SIZE:]))
 
 
-_start = Seen(lambda text: _hash(text).digest(), most=4 * _MB)
+_start = Seen(_hash, most=4 * _MB)
 _after = Seen(_node, most=8 * _MB)

@@ -31,6 +31,7 @@ ENGINE_FIELDS = (
     "stream",
 )
 """Request fields of the engine's own internals, or that the proxy sets itself."""
+_encode = msgspec.json.Encoder().encode
 _KEPT = ("stop", "stop_token_ids")
 _REMOVED = frozenset((*SAMPLING_FIELDS, *ENGINE_FIELDS)).difference(_KEPT)
 
@@ -75,14 +76,16 @@ class EngineRequest(msgspec.Struct, frozen=True):
             stream: ask for events.
             usage: and for the usage at their end.
         """
-        prompt: dict[str, Any] = {"messages": messages}
+        body = self.fields | {"messages": [] if spliced else messages}
         if spliced:
-            prompt = {"messages": [], "kv_transfer_params": {"prompt_token_ids": msgspec.Raw(spliced)}}
+            body["kv_transfer_params"] = {"prompt_token_ids": msgspec.Raw(spliced)}
         if self.limit is not None and self.limit < left:
-            prompt["max_tokens"] = self.limit
+            body["max_tokens"] = self.limit
         if stream:
-            prompt |= {"stream": True} | ({"stream_options": {"include_usage": True}} if usage else {})
-        return msgspec.json.encode(self.fields | prompt)
+            body["stream"] = True
+            if usage:
+                body["stream_options"] = {"include_usage": True}
+        return _encode(body)
 
     def recorded(self, left: int) -> dict[str, Any]:
         """The sampling parameters, with the limit that held when the served length left so many tokens for the reply."""
@@ -105,10 +108,12 @@ def engine_request(turn: Turn, sampling: Sampling, config: Config, *, attempt: i
     fields: dict[str, Any] = {name: raw for name, raw in turn.fields.items() if name not in _REMOVED}
     if fields.get("top_logprobs", NULL) == NULL:  # without a number the engine sends no log-probs at all
         fields["top_logprobs"] = 0
-    fields |= sent | {"model": config.engine.served_name, "return_token_ids": True, "logprobs": True}
-    kept = {name: turn.requested[name] for name in _KEPT if name in turn.requested}
+    fields.update(sent, model=config.engine.served_name, return_token_ids=True, logprobs=True)
+    for name in _KEPT:
+        if name in turn.requested:
+            sent[name] = turn.requested[name]
     limits = [m for m in (turn.max_tokens, sampling.max_tokens, config.proxy.max_tokens or None) if m is not None]
-    return EngineRequest(fields, sent | kept, min(limits, default=None))
+    return EngineRequest(fields, sent, min(limits, default=None))
 
 
 def call_seed(seed: int, attempt: int, seq: int) -> int:

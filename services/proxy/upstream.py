@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -16,6 +15,8 @@ from services.proxy.http import Answering, Connections
 from services.proxy.sse import SseSplitter, data_of
 from services.proxy.teacher import Teacher
 from shared.errors import EngineError
+
+T = TypeVar("T")
 
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
 _KEEPALIVE_S = 2.0
@@ -76,15 +77,15 @@ class Engine:
         """Closes the connections that nobody uses."""
         self._http.close()
 
-    def chat(self, body: bytes) -> AbstractAsyncContextManager[Answering]:
-        """Sends a chat request and gives its reply's bytes as they come. Leaving the context early drops the connection,
-        at which the engine stops sampling.
+    async def chat(self, body: bytes, take: Callable[[Answering], Awaitable[T]]) -> T:
+        """Sends a chat request. `take` is given its reply as it comes; if it does not take all of it, or this is cancelled, the
+        connection is dropped, at which the engine stops sampling.
 
         Raises:
             EngineRefused: 4xx.
             Refused: 502 or 503, the engine failed, is not there, broke off, or took longer than it may.
         """
-        return self._post(self._path, body)
+        return await self._post(self._path, body, take)
 
     async def tokenize(
         self, messages: Sequence[msgspec.Raw], fields: Mapping[str, msgspec.Raw], *, generation_prompt: bool = True
@@ -100,8 +101,7 @@ class Engine:
             EngineRefused, Refused: as `chat`.
         """
         body = {"model": self._name, "messages": messages, "add_generation_prompt": generation_prompt, **fields}
-        async with self._post("/tokenize", msgspec.json.encode(body)) as response:
-            content = await response.read()
+        content = await self._post("/tokenize", msgspec.json.encode(body), Answering.read)
         try:
             return _tokens.decode(content).tokens
         except msgspec.DecodeError as e:
@@ -122,8 +122,7 @@ class Engine:
         body = {
             "model": self._name, "prompt": msgspec.Raw(ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0,
         }  # fmt: skip
-        async with self._post("/v1/completions", msgspec.json.encode(body)) as response:
-            content = await response.read()
+        content = await self._post("/v1/completions", msgspec.json.encode(body), Answering.read)
         try:
             scored = _completions.decode(content).choices[0].prompt_logprobs[-len(completion) :]
             return [(by_id or {})[str(token)].logprob for token, by_id in zip(completion, scored, strict=True)]
@@ -139,8 +138,8 @@ class Engine:
         """
         body = {"model": self._name, "messages": [], "kv_transfer_params": {"prompt_token_ids": ids}}
         try:
-            async with self._post("/v1/chat/completions/render", msgspec.json.encode(body)) as response:
-                return _rendered.decode(await response.read()).token_ids == ids
+            content = await self._post("/v1/chat/completions/render", msgspec.json.encode(body), Answering.read)
+            return _rendered.decode(content).token_ids == ids
         except EngineRefused as e:
             return e.status == 404
         except msgspec.DecodeError:
@@ -161,10 +160,9 @@ class Engine:
             "model": self._name, "messages": [], "kv_transfer_params": {"prompt_token_ids": msgspec.Raw(prompt)},
             "stream": True, "max_tokens": 1, "allowed_token_ids": [token], "skip_special_tokens": False,
         }  # fmt: skip
-        answer, splitter = Answer(), SseSplitter()
-        async with self.chat(msgspec.json.encode(body)) as response:
-            while piece := await response.next():
-                answer.add(data_of(splitter.feed(piece)))
+        events = await self.chat(msgspec.json.encode(body), Answering.read)
+        answer = Answer()
+        answer.add(data_of(SseSplitter().feed(events)))
         return answer.reply
 
     async def check(self) -> None:
@@ -181,29 +179,14 @@ class Engine:
         if answer.status != 200:
             raise EngineError(f"{self.url}/health answers {answer.status}, not 200")
 
-    def _post(self, path: str, body: bytes) -> _Posted:
-        return _Posted(self._http, path, body)
-
-
-class _Posted:
-    """An answer for as long as the context lasts; what is left of it then is not waited for."""
-
-    __slots__ = ("_answer", "_body", "_http", "_path")
-
-    def __init__(self, http: Connections, path: str, body: bytes) -> None:
-        self._http, self._path, self._body = http, path, body
-
-    async def __aenter__(self) -> Answering:
-        self._answer = await self._http.ask("POST", self._path, self._body)
-        if self._answer.status != 200:
-            try:
-                await _refuse(self._answer)
-            finally:
-                self._http.give_back(self._answer)
-        return self._answer
-
-    async def __aexit__(self, *_: object) -> None:
-        self._http.give_back(self._answer)
+    async def _post(self, path: str, body: bytes, take: Callable[[Answering], Awaitable[T]]) -> T:
+        answer = await self._http.ask("POST", path, body)
+        try:
+            if answer.status != 200:
+                await _refuse(answer)
+            return await take(answer)
+        finally:
+            self._http.give_back(answer)
 
 
 async def _refuse(answer: Answering) -> NoReturn:

@@ -199,11 +199,11 @@ def _fail(asked: list[_Asked], error: Exception) -> None:
 
 
 def _begun(reply: list[Any]) -> Begun | Refusal:
-    match text(reply[0]):
-        case "ok":
-            return Begun(text(reply[1]), bytes(reply[2]), int(reply[3]), int(reply[4]), text(reply[5]))
-        case "sealed":
+    match reply:
+        case [b"ok", session_id, meta, seq, version, replica]:
+            return Begun(text(session_id), meta, seq, int(version), text(replica))
+        case [b"sealed"]:
             return "sealed"
-        case "hold":
+        case [b"hold"]:
             return "hold"
     return "unknown"
