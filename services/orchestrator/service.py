@@ -78,7 +78,11 @@ class OrchestratorService:
         Raises:
             SandboxError: the configured kind of sandbox cannot be had here.
         """
-        await self._backend.open()
+        try:
+            await self._backend.open()
+        except BaseException:
+            await self._backend.close()  # nobody stops what never started
+            raise
         log.info("sandboxes are of the kind %s", self._backend.kind)
         if self._config.orchestrator.timeout == "auto":
             for asked, outcome in self._records.ended():

@@ -8,6 +8,7 @@ from pathlib import Path
 from services.synth.gates.texts import text_of
 from services.synth.ports import Text
 from shared.config import Config
+from shared.errors import TaskError
 from shared.task import list_tasks
 
 
@@ -24,9 +25,9 @@ class TaskPool:
 
     def __init__(self, config: Config, accepted: Path) -> None:
         gates = config.synth.gates
-        held_out = [*gates.heldout, *([config.tasks.heldout] if config.tasks.heldout else [])]
-        self._held_out = _read(task for folder in held_out for task in list_tasks(Path(folder)))
-        self._accepted = _read(task for folder in gates.pool for task in list_tasks(Path(folder)))
+        used = [config.tasks.heldout] if config.tasks.heldout else []
+        self._held_out = _named("synth.gates.heldout", gates.heldout) + _named("tasks.heldout", used)
+        self._accepted = _named("synth.gates.pool", gates.pool)
         self._accepted += _read(sorted(file.parent for file in accepted.glob("[!.]*/task.toml")))
 
     def accepted(self) -> Sequence[Text]:
@@ -40,6 +41,14 @@ class TaskPool:
     def add(self, folder: Path) -> None:
         """Another task was accepted."""
         self._accepted.append(text_of(folder))
+
+
+def _named(setting: str, folders: Iterable[str]) -> list[Text]:
+    """The tasks of folders that a setting names."""
+    try:
+        return _read(task for folder in folders for task in list_tasks(Path(folder)))
+    except TaskError as e:
+        raise TaskError(f"{setting}: {e}") from None
 
 
 def _read(folders: Iterable[Path]) -> list[Text]:

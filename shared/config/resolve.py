@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -81,7 +81,9 @@ def _read(file: Path) -> Tree:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file; examples/lookup/openforge.toml is one to start from") from None
+        raise ConfigError(
+            f"{file}: no such file; examples/lookup/openforge.toml is one to start from, docs/synth.md has a synth.toml"
+        ) from None
     except (OSError, UnicodeDecodeError) as e:
         raise ConfigError(f"{file}: {e}") from None
     except tomllib.TOMLDecodeError as e:
@@ -137,8 +139,7 @@ def _suggest(key: str, known: Any, sections: Sequence[str]) -> str:
 
 def _value(name: str, text: str) -> Any:
     """A text from outside as the type of its field: strings stay as they are, all else is read as TOML."""
-    *sections, key = name.split(".")
-    kind = next((f.type for f in msgspec.structs.fields(_section(".".join(sections))) if f.name == key), None)
+    kind = _kind(name)
     if kind is str or (str in get_args(kind) and "_" in text):  # 0.5_2 is a number in TOML; a pair of bounds here
         return text
     try:
@@ -150,7 +151,22 @@ def _value(name: str, text: str) -> Any:
 def _explain(error: str, origins: dict[str, str]) -> str:
     what, _, where = error.partition(" - at `$.")
     name = where.rstrip("`")
-    return f"{origins[name]}: {name}: {what}" if name in origins else f"{name or 'configuration'}: {what}"
+    setting = name.partition("[")[0]  # of a list: which entry
+    if choices := _choices(_kind(setting)) if what.startswith("Invalid enum value") else []:
+        what = f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(map(repr, choices))}"
+    return f"{origins[setting]}: {name}: {what}" if setting in origins else f"{name or 'configuration'}: {what}"
+
+
+def _kind(setting: str) -> Any:
+    *sections, key = setting.split(".")
+    return next((f.type for f in msgspec.structs.fields(_section(".".join(sections))) if f.name == key), None)
+
+
+def _choices(kind: Any) -> list[Any]:
+    """What may stand in a setting of that type, if it is one of a few values, or a list of such."""
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [choice for inner in get_args(kind) for choice in _choices(inner)]
 
 
 def _leaves(section: Section, prefix: str = "") -> Iterator[tuple[str, Any]]:

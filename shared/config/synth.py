@@ -80,7 +80,7 @@ class SynthConfig(Section, frozen=True, kw_only=True):
 
     enabled: bool = False
     generator: Annotated[str, Meta(pattern=r"^(families|models|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$")] = "families"
-    domains: tuple[Literal["claw", "browser", "computer"], ...] = ("claw", "browser", "computer")
+    domains: Annotated[tuple[Literal["claw", "browser", "computer"], ...], Meta(min_length=1)] = ("claw", "browser", "computer")
     families: list[str] = []
     count: Count = 60
     seed: Whole = 0

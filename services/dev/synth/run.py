@@ -13,6 +13,7 @@ from services.dev.preflight import check_capacity, check_disk, check_model, chec
 from services.dev.run import say_interrupted, unless_stack_fails
 from services.dev.signals import until_signal
 from services.dev.stack import Stack
+from services.dev.synth.here import check_place, check_programs
 from services.dev.synth.look import look
 from services.dev.synth.needs import needs_model, services_of
 from services.dev.synth.show import render
@@ -56,7 +57,9 @@ def check_synth(config: Config) -> None:
         check_model(config)
         check_teacher(config)
     check_models(config)
+    check_place(config)
     workers_of(config, _NoTrials())
+    check_programs(config)
     gates_of(config)
     TaskPool(config, Books(config).accepted)
 

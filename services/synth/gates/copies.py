@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from services.synth.gates.base import Looking
-from services.synth.gates.likeness import cosines, overlap, shared_row
+from services.synth.gates.likeness import cosines, overlap, shared_row, usual_rows
 from services.synth.gates.texts import normal, text_of
 from services.synth.model import Proposal, Verdict
 from services.synth.models.prompts import Prompts
@@ -147,8 +147,9 @@ def leaked(own: Text, held_out: Sequence[Text]) -> Close | None:
     if found := same_data(own, held_out):
         return found
     others = [text for text in held_out if text.family != own.family]
+    usual = usual_rows((text.family, text.text) for text in (own, *held_out))
     for other in others:
-        if row := shared_row(own.text, other.text, LONG_ROW):
+        if row := shared_row(own.text, other.text, LONG_ROW, usual):
             return Close("long-row", other.name, other.text, {"words": row})
     for other, near in zip(others, cosines(own.text, [text.text for text in others]), strict=True):
         if near >= LEAKED:

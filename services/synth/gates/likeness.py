@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from services.synth.gates.texts import normal
 
+USUAL = 5
+_SEVERAL = 3
 _HASHES = 128
 _SEED = 1
 
@@ -36,12 +39,37 @@ def overlap(one: str, other: str) -> float:
     return max(float(signature(one, size).jaccard(signature(other, size))) for size in (3, 5))
 
 
-def shared_row(one: str, other: str, size: int) -> str:
-    """A row of so many words that two texts have in common; empty if they have none, or are shorter."""
-    if min(len(normal(text).split()) for text in (one, other)) < size:
-        return ""
-    rows = set(shingles(other, size))
-    return next((row for row in shingles(one, size) if row in rows), "")
+def shared_row(one: str, other: str, size: int, usual: frozenset[str] = frozenset()) -> str:
+    """A row of so many words that two texts have in common; empty if they have none, or are shorter.
+
+    Args:
+        one: a text.
+        other: another one.
+        size: of the row, in words.
+        usual: rows of `USUAL` words that say nothing of what they stand in: the words of these are left out.
+    """
+    rows = set(_telling(other, size, usual))
+    return next((row for row in _telling(one, size, usual) if row in rows), "")
+
+
+def usual_rows(texts: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Rows of `USUAL` words that texts of several families have: a manner of speaking, such as how a tool is to be used.
+
+    Args:
+        texts: each with the family that it is of.
+    """
+    families: defaultdict[str, set[str]] = defaultdict(set)
+    for family, text in texts:
+        for row in shingles(text, USUAL):
+            families[row].add(family)
+    return frozenset(row for row, found in families.items() if len(found) >= _SEVERAL)
+
+
+def _telling(text: str, size: int, usual: frozenset[str]) -> list[str]:
+    """All rows of so many words of a text that no usual one is part of."""
+    return [
+        row for row in shingles(text, size) if len(row.split()) == size and not any(r in usual for r in shingles(row, USUAL))
+    ]
 
 
 def cosines(text: str, others: Sequence[str]) -> list[float]:

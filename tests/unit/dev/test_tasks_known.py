@@ -67,6 +67,14 @@ async def test_a_task_of_others_is_not_looked_at_and_notes_that_cannot_be_read_a
     assert (await judged(AsAccepted(DOCKER), folder, within(""))).reason == "unreadable"
 
 
+@pytest.mark.parametrize(("error", "outcome"), [("VerifierTimeout: late", "passed"), ("ImageError: no such package", "failed")])
+async def test_the_build_gate_judges_the_image_and_leaves_the_verifier_to_the_next(
+    error: str, outcome: str, tmp_path: Path
+) -> None:
+    trials = Scripted(lambda trial, _: Ended(trial=trial, error=error, image="sha256:1"))
+    assert (await judged(Build(DOCKER), good(tmp_path / "task"), trials)).outcome == outcome
+
+
 async def test_the_build_gate_names_the_image_that_was_tried(tmp_path: Path) -> None:
     verdict = await judged(Build(DOCKER), good(tmp_path / "task"), within("sha256:1"))
     assert (verdict.outcome, verdict.evidence["image"]) == ("passed", "sha256:1")

@@ -23,7 +23,7 @@ from services.orchestrator.site import Site
 from services.orchestrator.state import Rollout, Sealed
 from shared.bus.memory import Broker, MemoryBus
 from shared.config import AutoConfig, Config, OrchestratorConfig, RunConfig, StagesConfig
-from shared.errors import AgentMemory, AgentStorage, AgentTimeout, ImageError, OutOfMemory
+from shared.errors import AgentMemory, AgentStorage, AgentTimeout, ImageError, OutOfMemory, SandboxError
 from shared.events import (
     Message,
     RolloutCancel,
@@ -114,6 +114,24 @@ async def test_a_stage_that_takes_too_long_is_told_by_its_name_and_tried_again(
     assert (first.reason, first.stage, first.final) == (reason, stuck, False)
     assert isinstance(second, RolloutFinished)
     assert second.reward == 1.0
+
+
+async def test_a_backend_that_cannot_be_had_is_closed_again_so_that_its_refusal_is_the_last_word(
+    stage: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[TwinBackend] = []
+
+    async def refuse(self: TwinBackend) -> None:
+        raise SandboxError("there is none")
+
+    async def close(self: TwinBackend) -> None:
+        closed.append(self)
+
+    monkeypatch.setattr(TwinBackend, "open", refuse)
+    monkeypatch.setattr(TwinBackend, "close", close)
+    with pytest.raises(SandboxError, match="there is none"):
+        await stage.service().start()
+    assert len(closed) == 1
 
 
 async def test_an_outcome_names_the_image_that_the_agents_sandbox_ran(stage: Theatre, make_task: MakeTask) -> None:

@@ -38,6 +38,8 @@ def test_set_wins_over_environment_over_file_over_default(tmp_path: Path) -> Non
         ("[orchestrator]\nsandbox = 'jail'\n", "orchestrator.sandbox"),
         ("[orchestrator.kubernetes]\nnode_selector = ['gpu']\n", "orchestrator.kubernetes.node_selector"),
         ("[orchestrator.kubernetes]\ntolerations = ['gpu:Never']\n", "orchestrator.kubernetes.tolerations"),
+        ("[orchestrator]\nbackend = 'dockr'\n", r"\.toml: orchestrator\.backend: 'dockr' is none of 'local', 'docker'"),
+        ("[synth]\ndomains = ['claw', 'office']\n", r"\.toml: synth\.domains\[1\]: 'office' is none of 'claw', 'browser'"),
         ("[trainer\n", "not valid TOML"),
     ],
 )

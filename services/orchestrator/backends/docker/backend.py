@@ -85,7 +85,7 @@ class DockerBackend:
 
     async def open(self) -> None:
         """See `Backend.open`."""
-        with asking("sandboxes in a docker engine"):
+        with asking("sandboxes in a docker engine, which DOCKER_HOST or orchestrator.docker.host names"):
             info = await self._docker.system.info()
         if info["OSType"] != "linux":
             raise SandboxError(f"the docker engine runs {info['OSType']} containers; sandboxes are linux ones")
