@@ -84,6 +84,8 @@ class Run:
         await tools.stage("loading", "reading tasks")
         base = Path(self._config.engine.model)
         publisher = Publisher(tools, vocab_size(base))
+        if state.planned or state.groups or state.evaluated:  # rollouts of the run may wait for an engine
+            await publisher.shut_unproven(state.version)
         tasks = find_tasks(self._config.tasks.train, "tasks.train")
         order = TaskOrder(tasks, self._config.run.seed, config.quarantine_after, state.position, state.failures)
         heldout = find_tasks(self._config.tasks.heldout, "tasks.heldout") if config.eval_episodes else []

@@ -60,6 +60,23 @@ class Publisher:
         self._suspect = ""
         self._served_last = time.monotonic()
 
+    async def shut_unproven(self, version: int) -> None:
+        """Lets no call begin at engines that do not say that they serve what calls would be stamped with. In a run that goes on
+        after its whole stack was killed they are new, and rollouts of before would sample from weights that nobody learned.
+
+        Args:
+            version: that the run has come to.
+
+        Raises:
+            StoreUnavailable: it could not be told.
+        """
+        table = await self._replicas.look()
+        for replica in self._fleet.replicas:
+            state = table.get(replica.address)
+            stamp = state.version if state else version
+            if (state is None or state.open) and not await self._proves(replica, stamp):
+                await self._pusher.shut(replica, stamp)
+
     async def publish(self, learner: Learner, version: int) -> None:
         """Returns when every engine that could be brought to a version serves it and takes calls, stamped with it.
 
@@ -145,6 +162,14 @@ class Publisher:
         if any(r.open for r in self._fleet.replicas) or any(r.busy for r in self._fleet.replicas):
             self._served_last = time.monotonic()
         return {r.number for r, answers_ in zip(idle, answers, strict=True) if answers_}
+
+    async def _proves(self, replica: Replica, version: int) -> bool:
+        try:
+            return await replica.engine.version() == str(version)
+        except Slow:  # it lives, and one that was just started refuses
+            return True
+        except EngineError:
+            return False
 
     async def _see(self, replica: Replica) -> bool:
         known = replica.serves

@@ -173,6 +173,24 @@ async def test_what_adapters_are_added_to_is_written_once_and_a_restarted_engine
     assert world.engines[0].weights.loaded == [{key: str(value) for key, value in names.items()}]
 
 
+async def test_engines_that_do_not_prove_what_calls_would_be_stamped_with_take_none_until_they_do(
+    make_engines: MakeEngines,
+) -> None:
+    world = await make_engines(4)
+    proves, fresh, gone, unknown = world.engines
+    told = {engine.url: 2 for engine in (proves, fresh, gone)}  # by the bus, of engines of an earlier stack
+    await world.sessions.replicas.restore(told)
+    proves.weights.version = "2"
+    await gone.stop()
+    await world.publisher.shut_unproven(2)
+    assert await world.open() == [proves.url]
+    await world.sessions.replicas.restore(told | {unknown.url: 2})  # a proxy that starts later
+    assert await world.open() == [proves.url]
+    await world.restart(2)
+    await world.publisher.publish(world.learner, 2)
+    assert await world.versions() == [2, 2, 2, 2]
+
+
 async def test_an_engine_that_misses_a_push_is_brought_to_the_next(make_engines: MakeEngines) -> None:
     world = await make_engines()
     await world.publisher.publish(world.learner, 0)
