@@ -45,6 +45,14 @@ class Reconciler:
                 log.exception("sandboxes could not be compared with those that there should be")
             await asyncio.sleep(EVERY_S)
 
+    async def last(self, within_s: float) -> None:
+        """One more at the end, if it can be had in time: no other orchestrator may follow for long."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self.once()
+        except Exception:  # whoever stops has more to do
+            log.exception("sandboxes could not be compared with those that there should be")
+
     async def once(self) -> None:
         """One comparison."""
         expected = {job.sandbox for job in self._jobs.values() if job.made}

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 DURABLE = "orchestrator"
 STOP_S = 10.0
 """How long stopping waits for cancelled rollouts to be reported."""
+_LAST_S = 4.0
+"""How long it waits for sandboxes that nobody wants to be cleared away."""
 
 
 class OrchestratorService:
@@ -104,6 +106,7 @@ class OrchestratorService:
         self._stopping = True
         await end(self._reconciling)
         await self._dispatcher.stop(STOP_S)
+        await self._reconciler.last(_LAST_S)
         await self._watcher.stop()
         if self._orphaned():
             await self._reconciler.clear()

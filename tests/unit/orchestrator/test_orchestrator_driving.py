@@ -280,6 +280,7 @@ async def test_sandboxes_of_nobody_are_removed_but_not_when_they_cannot_be_liste
         await service._reconciler.once()
         stage.place.away = False
         assert [sandbox.box.name for sandbox in stage.place.all()] == ["nobody-a2"]
+    assert stage.place.all() == [], "it was looked for again at the end"
 
 
 async def test_nothing_is_remembered_of_sandboxes_that_nobody_wants_any_more(stage: Theatre, make_task: MakeTask) -> None:
