@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from services.dev.settings_file import SETTINGS
+from services.dev.stack import is_running
 from services.dev.synth.overview import Overview, overview
 from services.synth.books import Books
 from services.synth.candidate import Candidate
@@ -42,6 +43,11 @@ def look(config: Config) -> Overview:
     return overview(config.run.id, tasks, verdicts, trials_of(books), paid_of(config), time.time())
 
 
+def is_left(config: Config, found: Overview) -> bool:
+    """Whether a run has tasks that are not through, and nobody who works on them."""
+    return bool(found.under_way or found.held) and not is_running(Path(config.run.root) / config.run.id)
+
+
 def trials_of(books: Books) -> list[Asked]:
     """All trials that were asked for, by name."""
     files = sorted(books.trials.glob("[!.]*.json"))
@@ -59,10 +65,15 @@ def find_task(books: Books, name: str) -> Candidate:
     Raises:
         ConfigError: there is none.
     """
-    for task in books.all():
+    tasks = list(books.all())
+    for task in tasks:
         if name in (task.task_id, str(task.number), task.name):
             return task
-    raise ConfigError(f"there is no task {name!r} in this run; `openforge synth status` lists them")
+    there = f"{tasks[0].task_id} to {tasks[-1].task_id}" if tasks else "none so far"
+    raise ConfigError(
+        f"there is no task {name!r} in this run: name it by its id ({there}), its number, or its folder's name, as in "
+        f"{books.accepted}"
+    )
 
 
 def task_json(books: Books, task: Candidate) -> str:

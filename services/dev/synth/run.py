@@ -16,6 +16,7 @@ from services.dev.stack import Stack
 from services.dev.synth.here import check_place, check_programs
 from services.dev.synth.look import look
 from services.dev.synth.needs import needs_model, services_of
+from services.dev.synth.overview import Overview
 from services.dev.synth.show import render
 from services.dev.synth.watch import SynthView
 from services.synth.books import Books
@@ -79,14 +80,24 @@ async def synthesise(config: Config) -> int:
 async def _make(plan: Plan, view: SynthView) -> int:
     books = Books(plan.config)
     with view.show():
+        view.note(f"{plan.config.synth.count} tasks are asked for; those that are accepted come into {books.accepted}")
         async with Stack(plan, view) as stack:
             await unless_stack_fails(stack.engine_ready(), stack)
             await unless_stack_fails(_drive(stack.bus, plan.config, books, view.look), stack)
     found = look(plan.config)
     Console(highlight=False).print(render(found, str(books.accepted)), soft_wrap=True)
+    if _made_before(plan.config, found):
+        view.console.print(
+            "The same synth.seed makes the same tasks again; --set synth.seed=NUMBER makes others.", soft_wrap=True
+        )
     if found.held:
         view.console.print(go_on_with(plan.config.run), highlight=False, soft_wrap=True)
     return 1 if found.held else 0
+
+
+def _made_before(config: Config, found: Overview) -> bool:
+    """Whether families made tasks that were there."""
+    return config.synth.generator == "families" and any(one.reason == "exact-copy" for one in found.turned_down)
 
 
 async def _drive(bus: Bus, config: Config, books: Books, looked: Callable[[], None]) -> None:

@@ -84,7 +84,8 @@ def status(run_id: Run = "", as_json: AsJson = False, root: Root = Path("runs"))
     import msgspec
     from rich.console import Console
 
-    from services.dev.synth.look import find_run, look
+    from services.dev.synth.look import find_run, is_left, look
+    from services.dev.synth.run import go_on_with
     from services.dev.synth.show import render
     from services.synth.books import Books
 
@@ -95,6 +96,8 @@ def status(run_id: Run = "", as_json: AsJson = False, root: Root = Path("runs"))
         typer.echo(msgspec.json.encode(found).decode())
     else:
         Console(highlight=False).print(render(found, str(Books(config).accepted)), soft_wrap=True)
+        if is_left(config, found):
+            typer.echo(f"Nobody works on the others at present. {go_on_with(config.run)}")
 
 
 @app.command()

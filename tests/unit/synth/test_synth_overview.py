@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,27 @@ import pytest
 from rich.console import Console
 
 from services.dev.synth.estimate import lines
-from services.dev.synth.look import find_run
+from services.dev.synth.look import find_run, find_task, is_left
 from services.dev.synth.needs import services_of
 from services.dev.synth.overview import overview
 from services.dev.synth.pictures import bars
 from services.dev.synth.report import Report, Task, page
 from services.dev.synth.show import render
 from services.dev.synth.watch import SynthView
+from services.synth.books import Books
 from services.synth.candidate import Candidate, accepted, built, held, proposed, pruned, rejected, tried
 from services.synth.model import Ended, Lineage, Proposal, Trial, Verdict
 from services.synth.trials import Asked
-from shared.config import Config, EndpointConfig, GatesConfig, ModelsConfig, OrchestratorConfig, SynthConfig, TesterConfig
+from shared.config import (
+    Config,
+    EndpointConfig,
+    GatesConfig,
+    ModelsConfig,
+    OrchestratorConfig,
+    RunConfig,
+    SynthConfig,
+    TesterConfig,
+)
 from shared.errors import ConfigError
 from shared.events import TaskAccepted, TaskRejected
 
@@ -155,3 +167,24 @@ def test_a_run_that_trained_has_made_no_tasks(tmp_path: Path) -> None:
     assert find_run(tmp_path, "").run.id == "r1"
     with pytest.raises(ConfigError, match="no run r2 under"):
         find_run(tmp_path, "r2")
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_tasks_of_a_stack_that_is_gone_are_left_for_somebody_to_go_on_with(tmp_path: Path, alive: bool) -> None:
+    config = Config(run=RunConfig(id="r", root=str(tmp_path)))
+    (tmp_path / "r").mkdir()
+    if alive:
+        (tmp_path / "r" / "stack.json").write_text(json.dumps({"pid": os.getpid(), "pids": {}, "env": {}}))
+    assert is_left(config, found()) is not alive
+    assert not is_left(config, overview("r", [], [], [], [], 1.0))
+
+
+def test_a_task_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    books = Books(Config(run=RunConfig(id="r", root=str(tmp_path))))
+    with pytest.raises(ConfigError, match=r"no task 'x' in this run: .*\(none so far\)"):
+        find_task(books, "x")
+    for task in tasks()[:3]:
+        books.save(task)
+    assert find_task(books, "1").task_id == find_task(books, "t-1").task_id == "n1"
+    with pytest.raises(ConfigError, match=r"by its id \(n0 to n2\)"):
+        find_task(books, "7")
