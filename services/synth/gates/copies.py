@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 
 from services.synth.gates.base import Looking
 from services.synth.gates.likeness import cosines, overlap, shared_row, usual_rows
+from services.synth.gates.named import named, without
 from services.synth.gates.texts import normal, text_of
 from services.synth.model import Proposal, Verdict
 from services.synth.models.prompts import Prompts
@@ -20,6 +21,9 @@ ROWS = 0.7
 """MinHash: more rows of 3 or 5 words in common make a copy."""
 SAME, ALIKE = 0.90, 0.80
 """Cosine: from SAME on it is a copy in other words, from ALIKE on a judge says."""
+THINGS, COMMON, SAID = 0.5, 2, 0.5
+"""The share and the number of the things named that two tasks have in common, and the cosine: from all three on it is a copy in
+other words, unless a judge says otherwise."""
 LEAKED = 0.85
 """Cosine: from here on it is a task of the evaluation in other words."""
 LONG_ROW = 13
@@ -79,19 +83,20 @@ class Copies(Looking):
             return self.passed(f"like {found.name}, but more so like {worse.name} of the evaluation", nearest=near)
         if found:
             return self._copy(found)
+        if like := same_things(own, others, usual_of(own, pool)):
+            return await self._asked(own, like, room.judge) if room.judge else self._copy(like)
         if said[best] < ALIKE:
             return self.passed(f"compared with {len(pool)}", nearest=near)
-        return await self._asked(own, others[best], near, room.judge)
+        if room.judge is None:
+            return self.passed(f"alike to {others[best].name}; no judge is configured, so it is kept", nearest=near)
+        return await self._asked(own, Close("paraphrase", others[best].name, others[best].text, near), room.judge)
 
-    async def _asked(self, own: Text, other: Text, near: dict[str, Any], judge: Judge | None) -> Verdict:
+    async def _asked(self, own: Text, other: Close, judge: Judge) -> Verdict:
         """It is alike, but maybe another task."""
-        if judge is None:
-            return self.passed(f"alike to {other.name}; no judge is configured, so it is kept", nearest=near)
-        prompt = self._prompts.fill("same", {"first": own.text, "second": other.text})
-        answer = await judge.ask(prompt, Same)
+        answer = await judge.ask(self._prompts.fill("same", {"first": own.text, "second": other.text}), Same)
         if answer.same:
-            return self._copy(Close("paraphrase", other.name, other.text, near | {"judge": answer.why}))
-        return self.passed(f"alike to {other.name}, but another one: {answer.why}", nearest=near)
+            return self._copy(replace(other, near=other.near | {"judge": answer.why}))
+        return self.passed(f"alike to {other.name}, but another one: {answer.why}", nearest=other.near)
 
     def _copy(self, found: Close) -> Verdict:
         detail = f"it is a copy of {found.name} ({found.reason}): ask for something else. That task says:\n{found.text.strip()}"
@@ -136,6 +141,23 @@ def same_words(own: Text, others: Sequence[Text]) -> Close | None:
     return None
 
 
+def same_things(own: Text, others: Sequence[Text], usual: frozenset[str]) -> Close | None:
+    """The task that speaks most of the same things, if it does so enough to be the same in other words."""
+    asks = without(own.text, usual)
+    found = [(*named(asks, without(other.text, usual)), other) for other in others]
+    close = [one for one in found if one[0] >= THINGS and one[1] >= COMMON and one[2] >= SAID]
+    if not close:
+        return None
+    share, common, cosine, other = max(close, key=lambda one: one[:3])
+    near = {"task": other.name, "things": round(share, 3), "in common": common, "cosine": round(cosine, 3)}
+    return Close("paraphrase", other.name, other.text, near)
+
+
+def usual_of(own: Text, others: Sequence[Text]) -> frozenset[str]:
+    """What tasks say alike that have nothing else in common."""
+    return usual_rows((text.family, text.text) for text in (own, *others))
+
+
 def likeness(own: Text, other: Close) -> float:
     """How like another task one is, to say which of several it is most like."""
     return overlap(own.text, other.text) + cosines(own.text, [other.text])[0]
@@ -147,11 +169,11 @@ def leaked(own: Text, held_out: Sequence[Text]) -> Close | None:
     if found := same_data(own, held_out):
         return found
     others = [text for text in held_out if text.family != own.family]
-    usual = usual_rows((text.family, text.text) for text in (own, *held_out))
+    usual = usual_of(own, held_out)
     for other in others:
         if row := shared_row(own.text, other.text, LONG_ROW, usual):
             return Close("long-row", other.name, other.text, {"words": row})
     for other, near in zip(others, cosines(own.text, [text.text for text in others]), strict=True):
         if near >= LEAKED:
             return Close("paraphrase", other.name, other.text, {"cosine": round(near, 3)})
-    return None
+    return same_things(own, others, usual)

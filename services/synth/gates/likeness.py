@@ -60,9 +60,14 @@ def usual_rows(texts: Iterable[tuple[str, str]]) -> frozenset[str]:
     """
     families: defaultdict[str, set[str]] = defaultdict(set)
     for family, text in texts:
-        for row in shingles(text, USUAL):
+        for row in _rows(text):
             families[row].add(family)
     return frozenset(row for row, found in families.items() if len(found) >= _SEVERAL)
+
+
+@cache
+def _rows(text: str) -> tuple[str, ...]:
+    return tuple(shingles(text, USUAL))
 
 
 def _telling(text: str, size: int, usual: frozenset[str]) -> list[str]:
