@@ -134,10 +134,12 @@ class Wire(asyncio.Protocol):
         end = start + int(fields[-1])
         if len(self._buffer) < end + len(_LINE):
             return None
-        body = start + (int(fields[-2]) if kind == b"HMSG" else 0)
+        status, body = b"", start
+        if kind == b"HMSG":
+            body += int(fields[-2])
+            status = bytes(self._buffer[start:body]).partition(_LINE)[0]
         waiting = self._waiting.pop(subject, None)
         if waiting is not None and not waiting.answer.done():
-            status = bytes(self._buffer[start:body]).partition(_LINE)[0]
             waiting.answer.set_result(Answer(status, bytes(self._buffer[body:end])))
         return end + len(_LINE)
 

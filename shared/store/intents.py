@@ -120,8 +120,8 @@ class Intents:
     """Open calls of one run. Every method raises `StoreUnavailable` when the store does not answer in time."""
 
     def __init__(self, client: Client, key: Keys) -> None:
-        self._key = key
-        self._tables, self._session = [key("replicas"), key("replicas", "calls")], key("sess", "")
+        self._tables = [key("replicas"), key("replicas", "calls")]
+        self._session, self._secret = key("sess", ""), key("secret", "")
         self._begin = client.register_script(_BEGIN)
         self._move = client.register_script(_MOVE)
         self._settle = client.register_script(_SETTLE)
@@ -173,7 +173,7 @@ class Intents:
         self._beginning = None
 
     async def _run_begin(self, asked: list[_Asked]) -> list[Begun | Refusal]:
-        keys = [*self._tables, *[self._key("secret", secret_hash(a.secret)) for a in asked]]
+        keys = [*self._tables, *[self._secret + secret_hash(a.secret) for a in asked]]
         with store_errors("register a call"):
             replies = await self._begin(keys=keys, args=[self._session, LIFE_S, *[a.proxy_id for a in asked]])
         return [_begun(reply) for reply in replies]
