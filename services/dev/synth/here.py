@@ -17,6 +17,21 @@ _PYTHON = "/usr/bin/python3"
 _S = 20.0
 
 
+def check_images(config: Config) -> None:
+    """Looks whether tasks that are made with a Dockerfile, as all are but those of a generator of one's own, can be tried where
+    they are to be.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if config.orchestrator.backend == "kubernetes" and _domains(config):
+        raise ConfigError(
+            "a cluster builds no images, and tasks that are made here have Dockerfiles: make them with "
+            "--set orchestrator.backend=docker (or local), then build and push their images for the cluster with "
+            "scripts/task-images.sh"
+        )
+
+
 def check_programs(config: Config) -> None:
     """Looks whether local sandboxes have what tasks of the domains need to be tried; without it they would be turned down for
     what is not their fault.

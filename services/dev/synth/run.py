@@ -13,7 +13,7 @@ from services.dev.preflight import check_capacity, check_disk, check_model, chec
 from services.dev.run import say_interrupted, unless_stack_fails
 from services.dev.signals import until_signal
 from services.dev.stack import Stack
-from services.dev.synth.here import check_place, check_programs
+from services.dev.synth.here import check_images, check_place, check_programs
 from services.dev.synth.look import look
 from services.dev.synth.needs import needs_model, services_of
 from services.dev.synth.overview import Overview
@@ -59,6 +59,7 @@ def check_synth(config: Config) -> None:
         check_teacher(config)
     check_models(config)
     check_place(config)
+    check_images(config)
     workers_of(config, _NoTrials())
     check_programs(config)
     gates_of(config)

@@ -43,6 +43,14 @@ def test_nothing_is_asked_for_that_the_tasks_do_not_need(config: Config) -> None
     here.check_programs(config)
 
 
+def test_a_cluster_that_builds_no_images_is_refused_but_for_tasks_of_ones_own() -> None:
+    cluster = OrchestratorConfig(backend="kubernetes")
+    with pytest.raises(ConfigError, match=r"builds no images.*orchestrator\.backend=docker.*scripts/task-images\.sh"):
+        here.check_images(Config(orchestrator=cluster))
+    here.check_images(Config(orchestrator=cluster, synth=SynthConfig(generator="my:maker")))
+    here.check_images(Config(orchestrator=replace(cluster, backend="docker")))
+
+
 def test_a_folder_that_cannot_be_made_is_told_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"synth\.to: .*Not a directory; pass --set synth\.to=FOLDER"):
