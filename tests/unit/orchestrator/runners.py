@@ -6,8 +6,8 @@ import atexit
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from services.dev.scratch import scratch
 from services.orchestrator.backends.local import LocalBackend
 from services.orchestrator.backends.port import Backend, Box, Seen
 from services.orchestrator.cgroups import find_groups
@@ -69,10 +70,11 @@ def showing(*folders: Path) -> list[str]:
 @cache
 def shown_etc() -> str:
     """What sandboxes of all tests see as /etc."""
-    folder = tempfile.mkdtemp(prefix="etc-")
-    atexit.register(shutil.rmtree, folder)
-    Path(folder).chmod(0o755)
-    copy_etc(Path(folder, "etc"))
+    ends = ExitStack()
+    atexit.register(ends.close)
+    folder = ends.enter_context(scratch())
+    folder.chmod(0o755)
+    copy_etc(folder / "etc")
     return f"{folder}/etc"
 
 
