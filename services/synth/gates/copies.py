@@ -113,7 +113,9 @@ class Contamination(Looking):
         """See `Looking.look`."""
         held_out = room.pool.held_out()
         if not held_out:
-            return self.skipped("there is no evaluation set: name folders of tasks in synth.gates.heldout")
+            return self.skipped(
+                "there is no evaluation set: name folders of tasks in synth.gates.heldout, or by --heldout of tasks check"
+            )
         if found := leaked(text_of(folder), held_out):
             detail = f"it is too near to {found.name}, which evaluation uses ({found.reason}): ask for something else"
             return self.failed("contaminated", detail, task=found.name, how=found.reason, near=found.near)
