@@ -1,15 +1,18 @@
 """Which engines take calls, and which weight version these are stamped with, where the store does not know.
 
 It is in the store, where the trainer closes and opens engines. After a store was wiped, and in a new run, it follows from what
-the bus has of the run's weights. Until then calls are held.
+the bus has of the run's weights, and from what the engine says of its own: it may be another one than was told of, started anew
+with its first weights. Until then calls are held.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
 
+from services.proxy.engines import Engines
 from shared.bus import Bus
+from shared.errors import EngineError
 from shared.events import Message, WeightsLoaded, WeightsPublished
 from shared.store.replicas import Replicas
 
@@ -25,18 +28,18 @@ class Gate:
         run_id: of the run.
         bus: has what was told of weights.
         replicas: the store's table.
-        addresses: of the run's engines, in their order.
+        engines: of the run.
     """
 
-    def __init__(self, run_id: str, bus: Bus, replicas: Replicas, addresses: Sequence[str]) -> None:
+    def __init__(self, run_id: str, bus: Bus, replicas: Replicas, engines: Engines) -> None:
         self._run_id = run_id
         self._bus = bus
         self._replicas = replicas
-        self._addresses = list(addresses)
+        self._engines, self._addresses = engines, engines.addresses
 
     async def keep(self) -> None:
-        """Makes every engine known that is not; doing it again changes nothing. One that has not told of the newest weights
-        stays unknown, and takes no calls: the trainer opens it, or says that it has.
+        """Makes every engine known that is not; doing it again changes nothing. One of which the newest weights were not
+        told, or that does not say that it serves them, stays unknown and takes no calls: the trainer opens it, or loads them.
 
         Raises:
             StoreUnavailable, BusUnavailable: to be tried again.
@@ -50,12 +53,23 @@ class Gate:
             max((await self._newest(WeightsPublished)).values(), default=_NONE),
         )
         versions = {address: loaded.get(self._addresses.index(address), _NONE) for address in unknown}
-        ready = {address: max(version, 0) for address, version in versions.items() if version >= published}
+        newest = {address: version for address, version in versions.items() if version >= published}
+        serve = await asyncio.gather(*(self._serves(address, version) for address, version in newest.items()))
+        ready = {address: max(version, 0) for (address, version), does in zip(newest.items(), serve, strict=True) if does}
         if ready:
             await self._replicas.restore(ready)
             log.info("calls are stamped with weight versions %s", ready)
         elif len(unknown) == len(self._addresses):
             log.warning("weights are being loaded; calls wait until they are")
+
+    async def _serves(self, address: str, version: int) -> bool:
+        if version == _NONE:  # nothing was ever loaded into any: it has what it was started with
+            return True
+        try:
+            return await self._engines.at(address).version() == str(version)
+        except EngineError as e:
+            log.warning("calls wait until it is known which weights an engine serves: %s", e)
+            return False
 
     async def _newest(self, kind: type[Message]) -> dict[int, int]:
         """The highest version of which there is such a message, by the engine's number."""

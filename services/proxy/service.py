@@ -70,7 +70,7 @@ class ProxyService:
         self._watch.health.checks |= {"bus": bus.ping, "store": sessions.replicas.newest, "engine": self._engines.check}
         self._watch.sources.append(self._look)
         book = Book()
-        self._gate = Gate(config.run.id, bus, sessions.replicas, self._engines.addresses)
+        self._gate = Gate(config.run.id, bus, sessions.replicas, self._engines)
         self._ledger = Ledger(sessions, self.proxy_id, config.proxy.hold_s, self._watch.meters)
         if config.proxy.mode != "teacher":
             warn_without(config.engine.model)

@@ -21,6 +21,7 @@ T = TypeVar("T")
 # vLLM's server closes a connection that idled for 5 s; one that is kept longer here would break under a request now and then.
 _KEEPALIVE_S = 2.0
 _CONNECT_S = 5.0
+_LOOK_S = 1.0
 
 
 class _Error(msgspec.Struct):
@@ -36,6 +37,10 @@ class _Rendered(msgspec.Struct):
     token_ids: list[int]
 
 
+class _Info(msgspec.Struct):
+    weight_version: str
+
+
 class _LogProb(msgspec.Struct):
     logprob: float
 
@@ -49,6 +54,7 @@ class _Completion(msgspec.Struct):
 
 
 _errors = msgspec.json.Decoder(_Error)
+_infos = msgspec.json.Decoder(_Info)
 _completions = msgspec.json.Decoder(_Completion)
 _tokens = msgspec.json.Decoder(_Tokens)
 _rendered = msgspec.json.Decoder(_Rendered)
@@ -169,15 +175,30 @@ class Engine:
         """Raises EngineError unless the engine says that it can serve; a teacher has no route to ask."""
         if self.teacher is not None:
             return
+        await self._look("/health", _CONNECT_S)
+
+    async def version(self) -> str:
+        """Which weights it serves: what was stamped with the last ones that were loaded, `default` before any.
+
+        Raises:
+            EngineError: it does not say so soon.
+        """
         try:
-            async with asyncio.timeout(_CONNECT_S):
-                answer = await self._http.ask("GET", "/health")
-                await answer.read()
+            return _infos.decode(await self._look("/weight_info", _LOOK_S)).weight_version
+        except msgspec.DecodeError as e:
+            raise EngineError(f"{self.url}/weight_info cannot be read: {e}") from None
+
+    async def _look(self, path: str, within_s: float) -> bytes:
+        try:
+            async with asyncio.timeout(within_s):
+                answer = await self._http.ask("GET", path)
+                body = await answer.read()
         except (Refused, TimeoutError):
-            raise EngineError(f"{self.url}/health does not answer") from None
+            raise EngineError(f"{self.url}{path} does not answer") from None
         self._http.give_back(answer)
         if answer.status != 200:
-            raise EngineError(f"{self.url}/health answers {answer.status}, not 200")
+            raise EngineError(f"{self.url}{path} answers {answer.status}, not 200")
+        return body
 
     async def _post(self, path: str, body: bytes, take: Callable[[Answering], Awaitable[T]]) -> T:
         answer = await self._http.ask("POST", path, body)

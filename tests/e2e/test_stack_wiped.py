@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import aiohttp
+
 from services.app import open_store
 from shared.events import CallRecorded, GroupCompleted, Message, RolloutFailed, RolloutFinished, WeightsLoaded, WeightsPublished
 from shared.ids import session_id
@@ -37,7 +39,9 @@ async def test_every_group_of_a_wiped_store_closes_once(tmp_path: Path) -> None:
 
 
 async def serve_version(stack: LiveStack, version: int) -> None:
-    """What a trainer would have said of the weights that are served."""
+    """What a trainer would have done to the engine, and said of the weights that it serves."""
+    async with aiohttp.ClientSession(stack.config.engine.url) as http:
+        (await http.post("/update_weight_version", json={"new_version": str(version)})).raise_for_status()
     await stack.bus.publish(WeightsPublished(run_id=stack.config.run.id, version=version))
     await stack.bus.publish(WeightsLoaded(run_id=stack.config.run.id, version=version))
     await wipe(stack)

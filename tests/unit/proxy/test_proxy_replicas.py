@@ -135,6 +135,7 @@ async def test_every_engine_comes_back_with_what_the_bus_knows_of_it(
         await two.bus.publish(WeightsPublished(run_id="run1", version=version))
         await two.bus.publish(WeightsLoaded(run_id="run1", version=version, replica=1))
     await two.bus.publish(WeightsLoaded(run_id="run1", version=1))
+    scripted_engine.weights.version, other_engine.weights.version = "1", "2"
     await two.wipe()
 
     async def known() -> bool:

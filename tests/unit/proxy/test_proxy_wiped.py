@@ -23,6 +23,7 @@ async def tell_weights(world: World, *, loaded: list[int], published: list[int])
     for version in published:
         await world.bus.publish(WeightsPublished(run_id="run1", version=version))
     for version in loaded:
+        world.engine.weights.version = str(version)
         await world.bus.publish(WeightsLoaded(run_id="run1", version=version))
 
 
@@ -47,6 +48,19 @@ async def test_while_weights_are_loaded_the_gate_stays_closed_until_they_are(mak
     assert not (await asyncio.wait({call}, timeout=0.2))[0]
     assert not world.engine.requests
     await tell_weights(world, loaded=[1], published=[])
+    assert (await call)[0] == 200
+    assert [r.weight_version_start for r in world.records] == [1]
+
+
+async def test_an_engine_that_was_started_anew_takes_no_calls_until_it_serves_what_was_told(make_world: MakeWorld) -> None:
+    world = await make_world(hold_s=5.0)
+    await tell_weights(world, loaded=[0, 1], published=[0, 1])
+    world.engine.weights.version = "default"
+    await world.wipe()
+    call = asyncio.create_task(world.chat(await world.open("r2-a1")))
+    assert not (await asyncio.wait({call}, timeout=0.2))[0]
+    assert not world.engine.requests
+    world.engine.weights.version = "1"
     assert (await call)[0] == 200
     assert [r.weight_version_start for r in world.records] == [1]
 
