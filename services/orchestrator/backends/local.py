@@ -53,6 +53,7 @@ class LocalBackend:
         self._adopting: dict[str, asyncio.Task[None]] = {}
         self._ending: dict[str, float] = {}
         self._listeners: set[asyncio.Queue[Seen]] = set()
+        self._opened = False
 
     async def open(self) -> None:
         """See `Backend.open`."""
@@ -63,6 +64,7 @@ class LocalBackend:
         self._sandboxes = Sandboxes(sandboxes_folder(self._config), isolation)
         self._spawner = Spawner(isolation.network)
         self.kind = isolation.kind
+        self._opened = True
 
     def place(self, name: str) -> tuple[Isolation, Path]:
         """Isolation and folder of a session's sandbox. Only once this is open."""
@@ -162,6 +164,8 @@ class LocalBackend:
 
     async def close(self) -> None:
         """See `Backend.close`."""
+        if not self._opened:
+            return
         self._spawner.close()
         for task in list(self._adopting.values()):
             task.cancel()

@@ -181,5 +181,5 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None:
-        """Lets go of connections; sandboxes go on."""
+        """Lets go of connections; sandboxes go on. Also after an `open` that raised."""
         ...
