@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import secrets
 import socket
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,9 @@ from shared.errors import ConfigError
 
 _HOST = "127.0.0.1"
 _POLL_S = 0.01
+_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_BELOW, _PORTS, _RESERVED = 20_000, 17_000, 1024
+_TRIES = 100
 
 
 def nats_command(port: int, store_dir: Path, users: str, max_payload: int) -> list[str]:
@@ -78,10 +82,23 @@ def valkey_command(port: int, folder: Path, users: str) -> list[str]:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as s:
-        s.bind((_HOST, 0))
-        return int(s.getsockname()[1])
+    """A port of 127.0.0.1 that nobody listened on a moment ago.
+
+    It is none that the system gives to connections that go out, where there are enough others: until somebody listens on it,
+    which takes a service seconds, any program's connection could be given it.
+    """
+    for _ in range(_TRIES):
+        with socket.socket() as s, contextlib.suppress(OSError):  # taken
+            s.bind((_HOST, _low_port()))
+            return int(s.getsockname()[1])
+    raise ConfigError(f"no port of {_HOST} is free")
+
+
+def _low_port() -> int:
+    """One below those of connections, and below those that Kubernetes gives to services; 0, for any, where they are unknown."""
+    first = int(_CONNECTIONS.read_text().split()[0]) if _CONNECTIONS.exists() else 0
+    start = first - _BELOW
+    return start + secrets.randbelow(_PORTS) if start > _RESERVED else 0
 
 
 async def wait_port(port: int, timeout: float) -> None:

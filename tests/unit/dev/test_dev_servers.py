@@ -11,6 +11,7 @@ from services.dev.keys import make_keys
 from services.dev.servers import free_port, nats_command, valkey_command, wait_port
 from shared.bus.nats import connect_nats
 from shared.config import BusConfig
+from shared.errors import ConfigError
 from shared.keys import OPERATOR, PROXY, USERS
 from shared.store.connect import connect, login_of
 
@@ -68,3 +69,28 @@ async def test_waiting_for_a_port_ends_when_something_listens_or_time_is_up() ->
         await wait_port(server.getsockname()[1], 1)
     with pytest.raises(TimeoutError, match=r"nothing listens on 127\.0\.0\.1:\d+ after 0\.1 s"):
         await wait_port(free_port(), 0.1)
+
+
+def test_a_free_port_is_none_that_a_connection_might_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = tmp_path / "ip_local_port_range"
+    monkeypatch.setattr("services.dev.servers._CONNECTIONS", connections)
+    connections.write_text("32768\t60999\n")
+    assert {12_768 <= free_port() < 29_768 for _ in range(50)} == {True}
+    connections.write_text("2000\t65000\n")
+    assert free_port() >= 1024
+    connections.unlink()
+    assert free_port() >= 1024
+
+
+def test_a_port_that_is_taken_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = iter([taken.getsockname()[1], 0])
+        monkeypatch.setattr("services.dev.servers._low_port", lambda: next(ports))
+        assert free_port() != taken.getsockname()[1]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setattr("services.dev.servers._low_port", lambda: taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="no port"):
+            free_port()
