@@ -8,7 +8,7 @@ they made of them (Python, make) would take all of an image for changed.
 from __future__ import annotations
 
 import glob
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from services.orchestrator.harnesses.layout import TOOLS
@@ -32,15 +32,15 @@ class Seen:
     """What has a program see a clock.
 
     Attributes:
-        clock: for the runner.
+        clock: for the runner; None where programs see the real time.
         env: of the program.
         command: to put before it.
         fresh: folders to make anew before: what the library shares belongs to the phase's user and starts with its phase.
         files: to show in the sandbox: where they are, and where it has them.
     """
 
-    clock: Clock
-    env: dict[str, str]
+    clock: Clock | None = None
+    env: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()

@@ -66,14 +66,14 @@ class Attempt:
     limit_s: float
     clock: str = ""
 
-    def seen(self, name: PhaseName) -> Seen | None:
-        """What has a phase's programs see another time; None for the real one.
+    def seen(self, name: PhaseName) -> Seen:
+        """What has a phase's programs see the time that they are to see.
 
         Raises:
             ConfigError: the clock is to be set, and what that takes is not installed.
         """
         shown = self.clock and (name == "verify" or self.start.clock_for == "all")
-        return clock_of(self.clock, self.isolation.kind, f"{self.sandbox}/{name}/clock") if shown else None
+        return clock_of(self.clock, self.isolation.kind, f"{self.sandbox}/{name}/clock") if shown else Seen()
 
 
 def packages_of(task: Task, spec: Spec) -> dict[str, Path]:
@@ -175,9 +175,8 @@ def _service(attempt: Attempt, sandbox: Sandbox, env: dict[str, str], command: s
     """What serves the agent. Its port is the same in every sandbox that has a network of its own, so that prompts are, too."""
     contained = attempt.isolation.kind == "container"
     own = contained or (attempt.isolation.network and attempt.task.network == "none")
-    clock = attempt.seen("agent")
-    program = [*(clock.command if clock else ()), "/bin/sh", "-c", command]
-    argv = sandbox.command("agent", program, followed=False, files=clock.files if clock else ())
+    seen = attempt.seen("agent")
+    argv = sandbox.command("agent", [*seen.command, "/bin/sh", "-c", command], followed=False, files=seen.files)
     return Service(argv=argv, env=dict(env), port=SERVICE_PORT if own else 0, wait_s=SERVICE_S)
 
 
@@ -287,15 +286,14 @@ def _phase(
     phase = Phase(
         name=name, user=(contained and attempt.task.user) or attempt.isolation.owner, drops=contained,
         fresh=[host.home] if contained else [host.home, host.tmp], own=[], copies=[], packages=[],
-        files={}, executable=[], argv=sandbox.command(
-            name, [*(seen.command if seen else ()), *program], read_only, solution, files=seen.files if seen else ()
-        ),
-        env=sandbox.env(name) | (seen.env if seen else {}) | attempt.start.env, cwd=host.app,
+        files={}, executable=[],
+        argv=sandbox.command(name, [*seen.command, *program], read_only, solution, files=seen.files),
+        env=sandbox.env(name) | seen.env | attempt.start.env, cwd=host.app,
         network="own" if own else "shared", relay="", timeout_s=0.0, idle_s=0.0, storage_mb=0,
         tries=0, interval_s=0.0, monitored=attempt.isolation.kind == "bubblewrap",
         log="" if contained else str(attempt.record / f"{name}.log"), collect=[],
     )  # fmt: skip
-    if seen:
+    phase["fresh"] += seen.fresh
+    if seen.clock:
         phase["clock"] = seen.clock
-        phase["fresh"] += seen.fresh
     return phase
